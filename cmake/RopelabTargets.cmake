@@ -1,0 +1,61 @@
+# One library per folder, one test program per folder of tests. Sources are found by name, so a new file needs no edit here.
+
+set(ROPELAB_WARNINGS -Wall -Wextra -Wpedantic -Werror)
+
+# ropelab_library(name dependency...): every .cc of the current folder except main.cc and *_main.cc.
+function(ropelab_library name)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  list(FILTER sources EXCLUDE REGEX "main\\.cc$")
+  if(NOT sources)
+    add_library(${name} INTERFACE)
+    target_include_directories(${name} INTERFACE ${CMAKE_SOURCE_DIR})
+    target_link_libraries(${name} INTERFACE ${ARGN})
+    return()
+  endif()
+  add_library(${name} STATIC ${sources})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_compile_options(${name} PRIVATE ${ROPELAB_WARNINGS})
+  target_link_libraries(${name} PUBLIC ${ARGN})
+  ropelab_sanitize(${name})
+endfunction()
+
+# ropelab_binary(name source dependency...)
+function(ropelab_binary name source)
+  add_executable(${name} ${source})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_compile_options(${name} PRIVATE ${ROPELAB_WARNINGS})
+  target_link_libraries(${name} PRIVATE ${ARGN})
+  ropelab_sanitize(${name})
+endfunction()
+
+# ropelab_unit_tests(folder dependency...): every *_test.cc of tests/unit/<folder> as one program, test cases known to ctest.
+function(ropelab_unit_tests folder)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*.cc)
+  if(NOT sources)
+    return()
+  endif()
+  string(REPLACE "/" "_" name "test_${folder}")
+  add_executable(${name} ${sources})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_compile_options(${name} PRIVATE ${ROPELAB_WARNINGS})
+  target_link_libraries(${name} PRIVATE ${ARGN} GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE
+    ROPELAB_SOURCE_DIR="${CMAKE_SOURCE_DIR}" ROPELAB_FIXTURES_DEFAULT="${CMAKE_SOURCE_DIR}/../shared/fixtures")
+  ropelab_sanitize(${name})
+  gtest_discover_tests(${name} TEST_PREFIX "${folder}." PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
+endfunction()
+
+function(ropelab_sanitize name)
+  if(ROPELAB_SANITIZE)
+    target_compile_options(${name} PRIVATE -fsanitize=${ROPELAB_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${name} PUBLIC -fsanitize=${ROPELAB_SANITIZE})
+  endif()
+endfunction()
+
+# Lets a torch library share one precompiled <ATen/ATen.h>.
+function(ropelab_precompile_aten name)
+  get_target_property(type ${name} TYPE)
+  if(NOT type STREQUAL "INTERFACE_LIBRARY")
+    target_precompile_headers(${name} PRIVATE <ATen/ATen.h>)
+  endif()
+endfunction()

@@ -1,0 +1,91 @@
+// Rows of tasks, attempts and readings: everything that a lease token guards.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/store/artifact_files.h"
+#include "server/store/connection.h"
+
+namespace ropelab::store {
+
+struct Token {
+  int64_t task = 0, attempt = 0, session_epoch = 0;
+};
+
+// States: pending, leased, finished, failed, poisoned, unwanted. A leased task has exactly one open attempt.
+struct TaskRow {
+  int64_t id = 0;
+  std::string key, numerics_class, kind, state, model, weights_hash;
+  int64_t stage = 0, index = 0;      // within the experiment that was asked for
+  int64_t attempt = 0;               // of the last attempt, 0: none
+  int64_t charged_attempts = 0;      // that count against --max-attempts
+  int64_t readings = 0;              // highest sequence committed
+  std::string digest, fed_ids_digest, cause;
+  int64_t measured_for = 0;          // experiment of the first link
+};
+// In plan order.
+absl::StatusOr<std::vector<TaskRow>> TasksOf(Connection& db, int64_t experiment, int64_t stage);
+absl::StatusOr<TaskRow> GetTask(Connection& db, int64_t task);
+absl::StatusOr<std::string> MeasurementOf(Connection& db, const ArtifactFiles& files, int64_t task);  // serialized
+// Unfinished experiments that want this task.
+absl::StatusOr<std::vector<int64_t>> ExperimentsWanting(Connection& db, int64_t task);
+
+// A new number, never given before: each worker session gets one.
+absl::StatusOr<int64_t> NextSessionEpoch(Connection& db);
+
+struct GrantFacts {
+  int64_t task = 0, session_epoch = 0;
+  std::string worker, incarnation, build, device, numerics_class;
+  int64_t now_us = 0;
+};
+struct GrantedLease {
+  Token token;
+  int64_t resume_after = 0;
+};
+// Opens the next attempt of a pending task. FAILED_PRECONDITION if it is not pending.
+absl::StatusOr<GrantedLease> OpenAttempt(Connection& db, const GrantFacts& facts);
+// A held lease goes on under a new session: the open attempt takes the new epoch. FAILED_PRECONDITION: revoke.
+absl::StatusOr<GrantedLease> AdoptAttempt(Connection& db, const Token& old_token, int64_t new_epoch);
+
+enum class Committed { kStored, kDuplicate, kDivergent, kFenced, kOutOfOrder };
+// One reading. kFenced: the token's attempt is not the open one, nothing was written. kDuplicate: same sequence, same
+// digest. kDivergent: same sequence, another digest; kept aside in `divergences`, the first stays. kOutOfOrder: sequence is not
+// one past the last; nothing was written.
+absl::StatusOr<Committed> CommitReading(Connection& db, ArtifactFiles& files, const Token& token, int64_t sequence,
+                                        const std::string& sha256, const std::string& body, int64_t now_us);
+// kDuplicate: the task is finished with this very digest. kDivergent: count or digest differ from what is stored.
+absl::StatusOr<Committed> CommitCompletion(Connection& db, const Token& token, int64_t sequence, const std::string& digest,
+                                           const std::string& fed_ids_digest, int64_t device_ms, int64_t now_us);
+// How an attempt ends without a result. `next_state`: pending, failed or poisoned. Returns false when fenced.
+struct AttemptEnd {
+  std::string outcome;  // lost, failed, handed back, cancelled
+  std::string cause, log_tail;
+  bool charged = false;
+  std::string next_state = "pending";
+  int64_t now_us = 0;
+};
+absl::StatusOr<bool> EndAttempt(Connection& db, const Token& token, const AttemptEnd& end);
+struct OpenAttemptRow {
+  Token token;
+  std::string worker, incarnation;
+};
+absl::StatusOr<std::vector<OpenAttemptRow>> OpenAttempts(Connection& db);
+
+struct AttemptRow {
+  int64_t attempt = 0;
+  std::string worker, incarnation, build, device, numerics_class, outcome, cause, log_tail;
+  int64_t started_us = 0, ended_us = 0, device_ms = 0;
+};
+absl::StatusOr<std::vector<AttemptRow>> AttemptsOf(Connection& db, int64_t task);
+
+// Bodies of a finished task's readings, in sequence.
+absl::Status ForEachReading(Connection& db, const ArtifactFiles& files, int64_t task,
+                            absl::FunctionRef<absl::Status(int64_t sequence, const std::string& body)> visit);
+absl::StatusOr<int64_t> DivergencesOf(Connection& db, int64_t experiment);
+
+}  // namespace ropelab::store

@@ -1,0 +1,57 @@
+// A checkpoint in memory, ready for the decoder. Plain tensors under the names that the decoder uses; how a family calls
+// them on disk ends in the loader.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "worker/formats/model_config.h"
+
+namespace ropelab::model {
+
+// Projections are [out, in] as Hugging Face stores them, contiguous. An undefined tensor is a part that the family lacks.
+struct LayerWeights {
+  at::Tensor attention_norm;  // [d]
+  at::Tensor query, key, value;  // [H*D, d], [G*D, d], [G*D, d]
+  at::Tensor query_bias, key_bias, value_bias;
+  at::Tensor output;  // [d, H*D]
+  at::Tensor output_bias;
+  at::Tensor mlp_norm;  // [d]
+  at::Tensor gate, up;  // [m, d]
+  at::Tensor gate_bias, up_bias;
+  at::Tensor down;  // [d, m]
+  at::Tensor down_bias;
+};
+
+struct Weights {
+  at::Tensor embedding;  // [V, d]
+  std::vector<LayerWeights> layers;
+  at::Tensor final_norm;  // [d]
+  at::Tensor lm_head;     // [V, d]; the embedding itself when tied
+};
+
+struct LoadedModel {
+  std::string directory;
+  formats::ModelConfig config;
+  at::ScalarType dtype;  // of the projections and activations
+  at::Device device = at::kCPU;
+  Weights weights;
+  std::vector<double> inv_freq;
+  int64_t bytes = 0;  // resident
+};
+
+// Device choice for the whole process lives here.
+absl::StatusOr<at::Device> ParseDevice(const std::string& name);  // "cpu", "cuda:0"
+
+// Reads config.json and every shard. Errors name the file and the tensor: missing, wrong shape or dtype, NaN or infinity.
+// `memory_limit` in bytes, 0: none; a model that does not fit is refused before a weight is read, with the figures.
+absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& directory, at::ScalarType dtype, at::Device device,
+                                                             int64_t memory_limit,
+                                                             absl::FunctionRef<void(int64_t done, int64_t total)> progress);
+
+}  // namespace ropelab::model
