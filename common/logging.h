@@ -1,4 +1,5 @@
-// Log lines go to stderr: "2026-01-31T12:00:00.123Z level message". Use spdlog::info(...) and friends after this.
+// Log lines go to stderr: "2026-01-31T12:00:00.123Z level message". Use spdlog::info(...) and friends after
+// this.
 #pragma once
 
 #include <string>

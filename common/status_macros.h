@@ -6,11 +6,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define ROPELAB_RETURN_IF_ERROR(expression)                        \
-  do {                                                             \
-    if (absl::Status status_ = (expression); !status_.ok()) {      \
-      return status_;                                              \
-    }                                                              \
+#define ROPELAB_RETURN_IF_ERROR(expression)                   \
+  do {                                                        \
+    if (absl::Status status_ = (expression); !status_.ok()) { \
+      return status_;                                         \
+    }                                                         \
   } while (false)
 
 #define ROPELAB_CONCATENATE_INNER(a, b) a##b

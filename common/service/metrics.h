@@ -1,5 +1,5 @@
-// The process's metrics: one registry and one HTTP endpoint with /metrics and /healthz. Names start with ropelab_, in base units,
-// counters end in _total; labels are bounded.
+// The process's metrics: one registry and one HTTP endpoint with /metrics and /healthz. Names start with
+// ropelab_, in base units, counters end in _total; labels are bounded.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,11 @@ namespace ropelab {
 
 class MetricsEndpoint {
  public:
-  // `address` is HOST:PORT (IPv4), port 0 picks a free one. `healthy` gives "" or what is wrong; /healthz answers 200 or 503.
-  static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(const std::string& address,
-                                                                std::shared_ptr<prometheus::Registry> registry,
-                                                                std::function<std::string()> healthy);
+  // `address` is HOST:PORT (IPv4), port 0 picks a free one. `healthy` gives "" or what is wrong; /healthz
+  // answers 200 or 503.
+  static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(
+      const std::string& address, std::shared_ptr<prometheus::Registry> registry,
+      std::function<std::string()> healthy);
   ~MetricsEndpoint();
   std::string address() const;  // HOST:PORT as bound
 
