@@ -24,8 +24,9 @@ struct TensorEntry {
 
 class Checkpoint {
  public:
-  // Maps every *.safetensors that the index (or the single file) names and checks each header: length against the file,
-  // offsets within data and without overlap, shape times dtype size against the byte range, duplicate names, JSON depth.
+  // Maps every *.safetensors that the index (or the single file) names and checks each header: length against
+  // the file, offsets within data and without overlap, shape times dtype size against the byte range,
+  // duplicate names, JSON depth.
   static absl::StatusOr<Checkpoint> Open(const std::string& directory);
   Checkpoint(Checkpoint&&) noexcept;
   Checkpoint& operator=(Checkpoint&&) noexcept;
@@ -45,8 +46,9 @@ class Checkpoint {
 absl::StatusOr<ModelConfig> ReadConfig(const std::string& directory);
 // SHA-256, hex, of CanonicalConfigText.
 std::string ConfigHash(const ModelConfig& config);
-// SHA-256, hex, over the tensors sorted by name: name, dtype, shape, bytes; independent of sharding. Cached beside size and
-// mtime (nanoseconds) of every shard in `cache_dir` (empty: no cache); an entry never survives a changed file.
+// SHA-256, hex, over the tensors sorted by name: name, dtype, shape, bytes; independent of sharding. Cached
+// beside size and mtime (nanoseconds) of every shard in `cache_dir` (empty: no cache); an entry never
+// survives a changed file.
 absl::StatusOr<std::string> WeightsHash(const std::string& directory, const std::string& cache_dir,
                                         absl::FunctionRef<bool(int64_t done, int64_t total)> keep_going);
 // "" without a tokenizer.json.

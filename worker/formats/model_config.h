@@ -1,5 +1,5 @@
-// Everything that differs between families, as plain data. A family's table row fills it from config.json; the decoder and
-// the server's planner read it and nothing else. No torch here.
+// Everything that differs between families, as plain data. A family's table row fills it from config.json;
+// the decoder and the server's planner read it and nothing else. No torch here.
 #pragma once
 
 #include <cstdint>
@@ -47,10 +47,12 @@ struct ModelConfig {
   std::vector<int32_t> eos_token_ids;
 };
 
-// inv_freq of pairs 1..D/2 in storage order, as Hugging Face's fp32 values (computed as it does, in fp32), widened.
+// inv_freq of pairs 1..D/2 in storage order, as Hugging Face's fp32 values (computed as it does, in fp32),
+// widened.
 std::vector<double> InverseFrequencies(const ModelConfig& config);
 
-// Canonical text of the resolved config, "name=value" lines in a fixed order: what the config hash is taken over.
+// Canonical text of the resolved config, "name=value" lines in a fixed order: what the config hash is taken
+// over.
 std::string CanonicalConfigText(const ModelConfig& config);
 
 }  // namespace ropelab::formats

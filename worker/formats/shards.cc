@@ -1,0 +1,82 @@
+#include "worker/formats/shards.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/formats/json_text.h"
+
+namespace ropelab::formats {
+namespace {
+
+constexpr char kSingleFile[] = "model.safetensors";
+constexpr char kIndexFile[] = "model.safetensors.index.json";
+constexpr size_t kMaxIndexBytes = 100'000'000;
+
+bool IsPlainName(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+}  // namespace
+
+absl::StatusOr<ShardList> FindShards(const std::string& directory) {
+  const std::filesystem::path root(directory);
+  std::error_code error;
+  if (std::filesystem::exists(root / kSingleFile, error)) return ShardList{{kSingleFile}, {}};
+  const std::string index = (root / kIndexFile).string();
+  const absl::StatusOr<nlohmann::json> json = ReadJsonObject(index, kMaxIndexBytes);
+  if (absl::IsNotFound(json.status())) {
+    return absl::NotFoundError(absl::StrCat(directory, ": holds neither ", kSingleFile, " nor ", kIndexFile,
+                                            "; give a directory with a checkpoint in safetensors form"));
+  }
+  ROPELAB_RETURN_IF_ERROR(json.status());
+  const auto map = json->find("weight_map");
+  if (map == json->end() || !map->is_object() || map->empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(index, ": weight_map must be an object from tensor names to shard files"));
+  }
+  ShardList shards;
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : map->items()) {
+    if (!file.is_string() || !IsPlainName(file.get<std::string>())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          index, ": weight_map.", tensor, " must name a file of the same directory, without a path"));
+    }
+    shards.placed[tensor] = file.get<std::string>();
+    files.insert(file.get<std::string>());
+  }
+  shards.files.assign(files.begin(), files.end());
+  return shards;
+}
+
+absl::StatusOr<std::string> StampFiles(const std::string& directory, const std::vector<std::string>& files,
+                                       bool with_ctime) {
+  std::string stamp;
+  for (const std::string& file : files) {
+    const std::string path = (std::filesystem::path(directory) / file).string();
+    struct stat status {};
+    absl::StrAppend(&stamp, stamp.empty() ? "" : ";", file, "=");
+    if (stat(path.c_str(), &status) != 0) {
+      if (errno != ENOENT && errno != ENOTDIR) {
+        return absl::InternalError(absl::StrCat(path, ": cannot be looked at: ", std::strerror(errno)));
+      }
+      stamp += "-";
+      continue;
+    }
+    const auto nanoseconds = [](const timespec& time) {
+      return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+    };
+    absl::StrAppend(&stamp, status.st_size, "@", nanoseconds(status.st_mtim));
+    if (with_ctime) absl::StrAppend(&stamp, "/", nanoseconds(status.st_ctim));
+  }
+  return stamp;
+}
+
+}  // namespace ropelab::formats
