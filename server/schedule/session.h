@@ -1,0 +1,38 @@
+// The life of one worker session, from the stream's first message to its end.
+//
+//   Greeting --> Active --> Draining
+//       \          |          /
+//        `---->  Closed  <---'
+//
+// Greeting: the stream is open, Hello was not answered yet. Active: may be granted work. Draining: finishes
+// or hands back, gets no new work. Closed: every later message of its epoch is refused; its leases wait for
+// the worker to come back until they expire.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace ropelab::schedule {
+
+enum class SessionState { kGreeting, kActive, kDraining, kClosed };
+
+// Whether `from` may become `to`. Nothing leaves Closed, and no state moves to itself.
+bool IsLegalMove(SessionState from, SessionState to);
+std::string_view NameOf(SessionState state);
+
+// What Hello says, as far as placement needs it.
+struct SessionFacts {
+  int64_t epoch = 0;  // the server's counter; a greater one is newer
+  std::string worker, incarnation, numerics_class;
+  std::map<std::string, std::string> models;  // weights hash -> the name under which the worker announced it
+};
+
+struct Session {
+  SessionFacts facts;
+  SessionState state = SessionState::kActive;
+  int64_t heard_ns = 0;  // monotonic time of the last message
+};
+
+}  // namespace ropelab::schedule
