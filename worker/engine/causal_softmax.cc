@@ -1,0 +1,47 @@
+#include "worker/engine/causal_softmax.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "worker/engine/row_kernels.h"
+
+namespace ropelab::engine {
+namespace {
+
+bool OnCpu(at::Tensor& logits, const KeyWindow& window, double scale) {
+  const int64_t rows = logits.size(1), keys = logits.size(2);
+  float* row = logits.data_ptr<float>();
+  bool finite = true;
+  for (int64_t head = 0; head < logits.size(0); ++head) {
+    for (int64_t r = 0; r < rows; ++r, row += keys) {
+      const int64_t first = window.FirstColumn(r), end = window.EndColumn(r);
+      std::fill(row, row + first, 0.0f);
+      finite &= SoftmaxRow(row + first, end - first, static_cast<float>(scale));
+      std::fill(row + end, row + keys, 0.0f);
+    }
+  }
+  return finite;
+}
+
+bool ByOperators(at::Tensor& logits, const KeyWindow& window, double scale) {
+  const int64_t rows = logits.size(1), keys = logits.size(2);
+  const at::Tensor row = at::arange(rows, logits.options().dtype(at::kLong)).unsqueeze(1) + window.first_row;
+  const at::Tensor key = at::arange(keys, logits.options().dtype(at::kLong)).unsqueeze(0) + window.first_key;
+  at::Tensor hidden = key > row;
+  if (window.window > 0) hidden = hidden.logical_or(key <= row - window.window);
+  logits.mul_(scale).masked_fill_(hidden, -std::numeric_limits<double>::infinity());
+  logits.copy_(at::softmax(logits, -1));
+  return at::isfinite(logits.sum()).item<bool>();
+}
+
+}  // namespace
+
+int64_t KeyWindow::FirstColumn(int64_t r) const {
+  return window > 0 ? std::max<int64_t>(0, first_row + r + 1 - window - first_key) : 0;
+}
+
+bool CausalSoftmax(at::Tensor& logits, const KeyWindow& window, double scale) {
+  return logits.is_cpu() ? OnCpu(logits, window, scale) : ByOperators(logits, window, scale);
+}
+
+}  // namespace ropelab::engine

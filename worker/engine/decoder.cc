@@ -1,0 +1,179 @@
+#include "worker/engine/decoder.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/engine/attention.h"
+#include "worker/engine/layer_ops.h"
+#include "worker/engine/rope.h"
+
+namespace ropelab::engine {
+namespace {
+
+// Everything that lives as long as one prompt. Allocated once.
+class Run {
+ public:
+  Run(const model::LoadedModel& model, std::span<const int32_t> ids, const ForwardOptions& options,
+      Observer& observer)
+      : model_(model),
+        config_(model.config),
+        options_(options),
+        observer_(observer),
+        tokens_(static_cast<int64_t>(ids.size())),
+        rotary_(model.inv_freq, tokens_, model.device),
+        attention_({tokens_, config_.query_heads, config_.kv_heads, config_.head_dim, options.block_rows},
+                   model.device) {
+    const auto wide = at::TensorOptions().dtype(at::kFloat).device(model.device);
+    queries_ = at::empty({tokens_, config_.query_heads, config_.head_dim}, wide);
+    keys_ = at::empty({config_.kv_heads, tokens_, config_.head_dim}, wide);
+    values_ = at::empty_like(keys_);
+    const at::Tensor indices =
+        at::tensor(at::ArrayRef<int32_t>(ids.data(), ids.size()), at::kInt).to(at::kLong).to(model.device);
+    hidden_ = at::embedding(model.weights.embedding, indices).to(model.dtype);
+  }
+
+  absl::StatusOr<at::Tensor> Go() {
+    for (int64_t layer = 0; layer < config_.layers; ++layer) {
+      observer_.Hidden(layer, hidden_);
+      ROPELAB_RETURN_IF_ERROR(RunLayer(layer));
+      ROPELAB_RETURN_IF_ERROR(observer_.LayerDone(layer));
+    }
+    if (options_.outputs) observer_.Hidden(config_.layers, hidden_);
+    return Logits();
+  }
+
+ private:
+  absl::Status RunLayer(int64_t layer);
+  void ProjectRows(int64_t layer, const model::LayerWeights& weights, int64_t first, int64_t rows);
+  void FinishRows(const model::LayerWeights& weights, int64_t first, int64_t rows);
+  at::Tensor Logits() const;
+  void ForEachChunk(const std::function<void(int64_t first, int64_t rows)>& work) const;
+
+  const model::LoadedModel& model_;
+  const formats::ModelConfig& config_;
+  const ForwardOptions& options_;
+  Observer& observer_;
+  const int64_t tokens_;
+  RotaryTable rotary_;
+  Attention attention_;
+  at::Tensor queries_;        // [N, H, D] fp32; after attention the heads' outputs
+  at::Tensor keys_, values_;  // [G, N, D] fp32
+  at::Tensor hidden_;         // [N, d]
+};
+
+void Run::ForEachChunk(const std::function<void(int64_t first, int64_t rows)>& work) const {
+  const int64_t chunks = (tokens_ + kRowChunk - 1) / kRowChunk;
+  const auto run = [&](int64_t begin, int64_t end) {
+    for (int64_t chunk = begin; chunk < end; ++chunk) {
+      work(chunk * kRowChunk, std::min(kRowChunk, tokens_ - chunk * kRowChunk));
+    }
+  };
+  if (model_.device.is_cpu()) {
+    at::parallel_for(0, chunks, 1, run);
+  } else {
+    run(0, chunks);
+  }
+}
+
+void Run::ProjectRows(int64_t layer, const model::LayerWeights& weights, int64_t first, int64_t rows) {
+  const at::Tensor x = RmsNorm(hidden_.narrow(0, first, rows), weights.attention_norm, config_.rms_norm_eps);
+  const auto project = [&](const at::Tensor& weight, const at::Tensor& bias, int64_t heads) {
+    return Linear(x, weight, bias).view({rows, heads, config_.head_dim}).to(at::kFloat);
+  };
+  // Rotated in fp32, then rounded once to what the activations hold.
+  const auto rounded = [&](const at::Tensor& wide) { return wide.to(model_.dtype).to(at::kFloat); };
+  const at::Tensor query = project(weights.query, weights.query_bias, config_.query_heads);
+  const at::Tensor key = project(weights.key, weights.key_bias, config_.kv_heads);
+  const at::Tensor value = project(weights.value, weights.value_bias, config_.kv_heads);
+  const at::Tensor query_rot = rounded(rotary_.Rotate(query, first));
+  const at::Tensor key_rot = rounded(rotary_.Rotate(key, first));
+  queries_.narrow(0, first, rows).copy_(query_rot);
+  keys_.narrow(1, first, rows).copy_(key_rot.transpose(0, 1));
+  values_.narrow(1, first, rows).copy_(value.transpose(0, 1));
+  observer_.Projected({layer, first, query, key, query_rot, key_rot});
+}
+
+void Run::FinishRows(const model::LayerWeights& weights, int64_t first, int64_t rows) {
+  at::Tensor residual = hidden_.narrow(0, first, rows);
+  const at::Tensor heads = queries_.narrow(0, first, rows)
+                               .reshape({rows, config_.query_heads * config_.head_dim})
+                               .to(model_.dtype);
+  residual.add_(Linear(heads, weights.output, weights.output_bias));
+  residual.add_(Mlp(RmsNorm(residual, weights.mlp_norm, config_.rms_norm_eps), weights));
+}
+
+absl::Status Run::RunLayer(int64_t layer) {
+  const bool outputs = options_.outputs || layer + 1 < config_.layers;
+  const bool observed = observer_.WantsProbabilities(layer);
+  const model::LayerWeights weights =
+      ForProducts(model_.weights.layers[layer], ProductType(model_.dtype, model_.device));
+  ForEachChunk([&](int64_t first, int64_t rows) { ProjectRows(layer, weights, first, rows); });
+  if (!outputs && !observed) return absl::OkStatus();
+  const int64_t window = config_.sliding_window.empty() ? 0 : config_.sliding_window[layer];
+  if (!attention_.Run({layer, window, config_.attention_scale, observed ? &observer_ : nullptr, outputs},
+                      queries_, keys_, values_)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "layer ", layer, ": an attention logit is NaN or infinite; the checkpoint's weights do not ",
+        "compute in this dtype (FLOAT32 or BFLOAT16 reach further than FLOAT16)"));
+  }
+  if (outputs) ForEachChunk([&](int64_t first, int64_t rows) { FinishRows(weights, first, rows); });
+  return absl::OkStatus();
+}
+
+at::Tensor Run::Logits() const {
+  if (!options_.outputs || options_.logit_rows.empty()) return at::empty({0, config_.vocabulary}, at::kFloat);
+  const at::Tensor rows = at::tensor(at::ArrayRef<int64_t>(options_.logit_rows), at::kLong).to(model_.device);
+  const at::Tensor x =
+      RmsNorm(hidden_.index_select(0, rows), model_.weights.final_norm, config_.rms_norm_eps);
+  return Linear(x, model_.weights.lm_head, {}).to(at::kFloat);
+}
+
+}  // namespace
+
+absl::Status CheckPrompt(std::span<const int32_t> ids, const formats::ModelConfig& config) {
+  if (ids.empty()) return absl::InvalidArgumentError("the prompt has no tokens; give at least one id");
+  if (static_cast<int64_t>(ids.size()) > config.max_positions) {
+    return absl::InvalidArgumentError(absl::StrCat("the prompt has ", ids.size(),
+                                                   " tokens, the model takes at most ", config.max_positions,
+                                                   " (its max_position_embeddings)"));
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < 0 || ids[i] >= config.vocabulary) {
+      return absl::InvalidArgumentError(absl::StrCat("token id ", ids[i], " at position ", i,
+                                                     " is outside the vocabulary: ids are 0..",
+                                                     config.vocabulary - 1));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<at::Tensor> Forward(const model::LoadedModel& model, std::span<const int32_t> ids,
+                                   const ForwardOptions& options, Observer& observer) {
+  ROPELAB_RETURN_IF_ERROR(CheckPrompt(ids, model.config));
+  at::NoGradGuard no_gradients;
+  return Run(model, ids, options, observer).Go();
+}
+
+int64_t ForwardBytes(const model::LoadedModel& model, int64_t tokens, int64_t logit_rows, int threads) {
+  const formats::ModelConfig& c = model.config;
+  const int64_t wide = sizeof(float);
+  const int64_t kept = tokens * (c.hidden_size + (c.query_heads + 2 * c.kv_heads) * c.head_dim) * wide +
+                       2 * tokens * c.head_dim * wide;  // with both rotary tables, made on the CPU first
+  const int64_t chunk = kRowChunk * threads * wide *
+                        (4 * c.hidden_size + 4 * c.intermediate_size + 8 * c.query_heads * c.head_dim);
+  const int64_t scratch =
+      Attention::ScratchBytes({tokens, c.query_heads, c.kv_heads, c.head_dim, kBlockRows}, threads);
+  const int64_t logits = 3 * logit_rows * c.vocabulary * wide;
+  const int64_t widened =
+      ProductType(model.dtype, model.device) == model.dtype
+          ? 0
+          : wide * (2 * c.hidden_size * (c.query_heads + c.kv_heads) * c.head_dim +
+                    3 * c.hidden_size * c.intermediate_size + c.vocabulary * c.hidden_size);
+  return kept + chunk + scratch + logits + widened;
+}
+
+}  // namespace ropelab::engine

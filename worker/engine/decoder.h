@@ -1,0 +1,46 @@
+// The forward pass of a whole prompt, driven by ModelConfig alone.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/engine/observer.h"
+#include "worker/model/loaded_model.h"
+
+namespace ropelab::engine {
+
+// Query rows per attention block. Part of what decides bits.
+inline constexpr int64_t kBlockRows = 64;
+// Rows per product of the row-wise parts. Part of what decides bits.
+inline constexpr int64_t kRowChunk = 128;
+
+struct ForwardOptions {
+  int64_t block_rows = kBlockRows;
+  // Rows whose output logits are wanted, ascending.
+  std::vector<int64_t> logit_rows;
+  // False: the pass ends at the last layer's probabilities; its outputs, the last Hidden call and the logits
+  // are left out.
+  bool outputs = true;
+};
+
+// INVALID_ARGUMENT, naming position and value: no tokens, more than config.max_positions, an id outside the
+// vocabulary.
+absl::Status CheckPrompt(std::span<const int32_t> ids, const formats::ModelConfig& config);
+
+// Runs one prompt. Row-wise parts run in chunks of kRowChunk rows and attention in blocks, one thread each,
+// so bits do not depend on the number of threads as long as products inside a thread do not. Returns logits
+// [logit_rows, V], fp32 (rounded to the activations' dtype). Errors: CheckPrompt's; FAILED_PRECONDITION
+// naming the layer where a logit is not finite; what the observer returns. libtorch's exceptions pass
+// through.
+absl::StatusOr<at::Tensor> Forward(const model::LoadedModel& model, std::span<const int32_t> ids,
+                                   const ForwardOptions& options, Observer& observer);
+
+// Bytes that Forward allocates at most beside the weights, with `threads` threads.
+int64_t ForwardBytes(const model::LoadedModel& model, int64_t tokens, int64_t logit_rows, int threads);
+
+}  // namespace ropelab::engine

@@ -1,0 +1,48 @@
+#include "worker/engine/layer_ops.h"
+
+namespace ropelab::engine {
+namespace {
+
+at::Tensor Widened(const at::Tensor& tensor, at::ScalarType type) {
+  return tensor.defined() ? tensor.to(type) : tensor;
+}
+
+}  // namespace
+
+at::ScalarType ProductType(at::ScalarType activations, at::Device device) {
+  return activations == at::kHalf && device.is_cpu() ? at::kFloat : activations;
+}
+
+model::LayerWeights ForProducts(const model::LayerWeights& weights, at::ScalarType product_type) {
+  model::LayerWeights ready = weights;
+  for (at::Tensor* tensor : {&ready.query, &ready.key, &ready.value, &ready.query_bias, &ready.key_bias,
+                             &ready.value_bias, &ready.output, &ready.output_bias, &ready.gate, &ready.up,
+                             &ready.gate_bias, &ready.up_bias, &ready.down, &ready.down_bias}) {
+    *tensor = Widened(*tensor, product_type);
+  }
+  return ready;
+}
+
+at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  const at::ScalarType product_type = ProductType(x.scalar_type(), x.device());
+  const at::Tensor operand = x.to(product_type);
+  const at::Tensor matrix = weight.to(product_type).t();
+  const at::Tensor product =
+      bias.defined() ? at::addmm(bias.to(product_type), operand, matrix) : at::mm(operand, matrix);
+  return product.to(x.scalar_type());
+}
+
+at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight, double eps) {
+  const at::Tensor wide = x.to(at::kFloat);
+  const at::Tensor inverse = at::rsqrt((wide * wide).mean(-1, /*keepdim=*/true) + eps);
+  return (wide * inverse).to(x.scalar_type()) * weight.to(x.scalar_type());
+}
+
+at::Tensor Mlp(const at::Tensor& x, const model::LayerWeights& layer) {
+  // In fp32 and rounded: what silu does for bf16 anyway, and the CPU has none for fp16.
+  const at::Tensor gate = at::silu(Linear(x, layer.gate, layer.gate_bias).to(at::kFloat)).to(x.scalar_type());
+  const at::Tensor up = Linear(x, layer.up, layer.up_bias);
+  return Linear(gate * up, layer.down, layer.down_bias);
+}
+
+}  // namespace ropelab::engine

@@ -1,0 +1,32 @@
+// The row-wise parts of a decoder layer: norm, projections, MLP. All take [rows, ...] in the activations'
+// dtype.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+
+#include "worker/model/loaded_model.h"
+
+namespace ropelab::engine {
+
+// The dtype in which a product is taken. The CPU has no fp16 product (libtorch 1.13): there fp16 operands,
+// which hold fp16 values, are widened, the product is taken in fp32, and its result is rounded to fp16 as a
+// device would store it.
+at::ScalarType ProductType(at::ScalarType activations, at::Device device);
+
+// A layer's weights ready for products: themselves, or widened copies where ProductType differs. Made once
+// per layer and run.
+model::LayerWeights ForProducts(const model::LayerWeights& weights, at::ScalarType product_type);
+
+// x [rows, in] times weight [out, in] transposed, plus bias [out] unless undefined. Rounded to x's dtype.
+at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+
+// x / sqrt(mean(x^2) + eps) * weight over the last dimension: in fp32 up to the rounding to x's dtype, the
+// weight after it, as Hugging Face does.
+at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight, double eps);
+
+// down(silu(gate x) * (up x)).
+at::Tensor Mlp(const at::Tensor& x, const model::LayerWeights& layer);
+
+}  // namespace ropelab::engine

@@ -1,0 +1,26 @@
+// The inner loops of attention on the CPU, over raw fp32 rows. Each is compiled for several instruction sets
+// and the widest that the processor has is taken, so bits may differ between processors (the numerics class
+// tells them apart) but never between runs, threads or alignments: every sum has a fixed order.
+#pragma once
+
+#include <cstdint>
+
+namespace ropelab::engine {
+
+// In place: softmax of scale * row[0..n), n > 0, scale > 0. The largest entry is subtracted first; partial
+// sums of 1024 entries are fp32, their sum is double. False when the sum is not finite: a logit was NaN or
+// infinite.
+bool SoftmaxRow(float* row, int64_t n, float scale);
+
+// sums[i] += row[i], i in [0, n).
+void AddRow(const float* row, int64_t n, float* sums);
+
+// logits[t] = sum over d of query[d] * keys[d * stride + t], t in [0, n): keys are stored dimension by
+// dimension.
+void QueryTimesKeys(const float* query, const float* keys, int64_t dims, int64_t stride, int64_t n,
+                    float* logits);
+
+// output[d] = sum over t of weights[t] * values[t * dims + d], in ascending t.
+void WeightsTimesValues(const float* weights, const float* values, int64_t dims, int64_t n, float* output);
+
+}  // namespace ropelab::engine
