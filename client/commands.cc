@@ -1,0 +1,96 @@
+#include "client/commands.h"
+
+#include "CLI/CLI.hpp"
+
+namespace ropelab::client {
+namespace {
+
+void DeclareId(CLI::App* command, Options* options) {
+  command->add_option("ID", options->id, "Experiment, as submit and list print it")->required();
+}
+
+void DeclareStudyId(CLI::App* command, Options* options) {
+  command->add_option("ID", options->id, "Experiment or study, as submit and list print it")->required();
+}
+
+void DeclareSpec(CLI::App* command, Options* options) {
+  command
+      ->add_option("SPEC", options->spec_path,
+                   "Spec file, text format (.textproto) or .json; - for standard input")
+      ->required();
+  command
+      ->add_option(
+          "--set", options->assignments,
+          "path=value changes a field of the spec, as in slash_detection.threshold=0.2; may be repeated")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("PATH=VALUE");
+}
+
+void DeclareSubmit(CLI::App* command, Options* options) {
+  DeclareSpec(command, options);
+  command->add_flag("--wait", options->wait,
+                    "Follow it to its end: exit 0 only when every experiment is done");
+}
+
+void DeclareList(CLI::App* command, Options* options) {
+  command->add_option("--user", options->user, "Only this owner's");
+  command->add_option("--state", options->state,
+                      "Only waiting, queued, running, reducing, done, failed or cancelled");
+  command->add_option("--kind", options->kind, "Only this kind, as in slash_detection");
+  command->add_option("--model", options->model, "Only those on this model");
+  command->add_option("--tag", options->tag, "Only those with this tag");
+}
+
+void DeclareResults(CLI::App* command, Options* options) {
+  DeclareId(command, options);
+  auto* table = command->add_option("--table", options->table, "Print this table");
+  command->add_option("--format", options->format, "table (default), csv or jsonl")
+      ->check(CLI::IsMember({"table", "csv", "jsonl"}))
+      ->needs(table);
+  auto* artifact = command->add_option("--artifact", options->artifact, "Fetch this artifact; needs -o");
+  auto* output = command->add_option("-o,--output", options->output_path, "Write to this file instead")
+                     ->type_name("FILE");
+  artifact->needs(output)->excludes(table);
+}
+
+void DeclareUp(CLI::App* command, Options* options) {
+  command->add_option("--data-dir", options->data_dir, "Where the server keeps everything")
+      ->capture_default_str();
+  command->add_option("--models", options->models_dir,
+                      "Folder of models (default: models here or beside the program)");
+}
+
+void DeclareNothing(CLI::App*, Options*) {}
+
+constexpr Command kCommands[] = {
+    {"submit", "Submit a spec; prints the study's id, if it is one, then each experiment's",
+     "ropelab submit studies/slash.textproto --set slash_detection.threshold=0.2 --wait", DeclareSubmit,
+     RunSubmit},
+    {"watch", "Follow an experiment or a study: progress, rate, time left, why it waits", "ropelab watch 12",
+     DeclareStudyId, RunWatch},
+    {"list", "List experiments", "ropelab list --state running --kind slash_detection", DeclareList, RunList},
+    {"show", "Show one experiment", "ropelab show 12 --json", DeclareId, RunShow},
+    {"cancel", "Cancel an experiment; its readings stay", "ropelab cancel 12", DeclareId, RunCancel},
+    {"results", "List result tables and artifacts, print a table, fetch an artifact",
+     "ropelab results 12 --table slash_scores --format csv > scores.csv\n"
+     "  ropelab results 12 --artifact scores.safetensors -o scores.safetensors",
+     DeclareResults, RunResults},
+    {"provenance", "Where every number came from: spec, models, numerics, tasks, workers",
+     "ropelab provenance 12 --json", DeclareId, RunProvenance},
+    {"models", "List the models that workers announced", "ropelab models", DeclareNothing, RunModels},
+    {"workers", "List the workers that are connected", "ropelab workers", DeclareNothing, RunWorkers},
+    {"validate", "Check a spec and print what it would cost, without running it",
+     "ropelab validate studies/slash.textproto", DeclareSpec, RunValidate},
+    {"up", "Run a server and one worker on loopback, until Ctrl-C",
+     "ropelab up --data-dir ~/ropelab-data --models ~/models", DeclareUp, RunUp},
+};
+
+}  // namespace
+
+std::span<const Command> Commands() {
+  return kCommands;
+}
+
+}  // namespace ropelab::client

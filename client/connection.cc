@@ -1,0 +1,63 @@
+#include "client/connection.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace ropelab::client {
+namespace {
+
+// A list of a study's tasks is the largest answer; everything else is held to 4 MiB by the server.
+constexpr int kMaxReceiveBytes = 64 << 20;
+
+}  // namespace
+
+absl::Status CheckAddress(const std::string& server) {
+  const size_t colon = server.rfind(':');
+  int32_t port = 0;
+  const bool good = colon != std::string::npos && colon > 0 && server.find("//") == std::string::npos &&
+                    absl::SimpleAtoi(server.substr(colon + 1), &port) && port > 0 && port < 65536;
+  return good ? absl::OkStatus()
+              : absl::InvalidArgumentError(absl::StrCat("the server's address \"", server,
+                                                        "\" is not HOST:PORT, as in 127.0.0.1:7400"));
+}
+
+absl::StatusOr<std::string> CleanToken(const std::string& source, const std::string& text) {
+  std::string token(absl::StripAsciiWhitespace(text));
+  if (token.empty() || !std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c < 0x7F; })) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(source, " holds no token: it must be one line of printable ASCII without spaces"));
+  }
+  return token;
+}
+
+Connection::Connection(std::string server, std::string token)
+    : server_(std::move(server)), token_(std::move(token)) {}
+
+Connection::Stub& Connection::stub() {
+  if (stub_ != nullptr) {
+    return *stub_;
+  }
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxReceiveBytes);
+  // The server is a machine of the lab: a proxy for the web knows no way there.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // Without a pool of its own a new channel would inherit the old one's back-off.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  stub_ = v1::ExperimentService::NewStub(
+      grpc::CreateCustomChannel(server_, grpc::InsecureChannelCredentials(), arguments));
+  return *stub_;
+}
+
+void Connection::Prepare(grpc::ClientContext* context) const {
+  if (!token_.empty()) {
+    context->AddMetadata("authorization", absl::StrCat("Bearer ", token_));
+  }
+}
+
+}  // namespace ropelab::client

@@ -1,0 +1,185 @@
+#include "client/experiment_view.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "client/human.h"
+#include "client/text_table.h"
+
+namespace ropelab::client {
+namespace {
+
+using Align = TextTable::Align;
+
+std::string Tasks(const v1::Experiment& experiment) {
+  std::string text = absl::StrCat(experiment.tasks_done(), "/", experiment.tasks_total());
+  if (experiment.tasks_reused() > 0) {
+    absl::StrAppend(&text, " (", experiment.tasks_reused(), " reused)");
+  }
+  return text;
+}
+
+std::string Label(const v1::Experiment& experiment) {
+  return experiment.name().empty() ? experiment.id()
+                                   : absl::StrCat(experiment.name(), " (", experiment.id(), ")");
+}
+
+std::string Took(const v1::Experiment& experiment) {
+  if (experiment.started_microseconds() == 0 || experiment.finished_microseconds() == 0) {
+    return "";
+  }
+  return HumanSeconds(
+      static_cast<double>(experiment.finished_microseconds() - experiment.started_microseconds()) / 1e6);
+}
+
+}  // namespace
+
+bool IsFinal(const v1::Experiment& experiment) {
+  return experiment.state() == "done" || experiment.state() == "failed" || experiment.state() == "cancelled";
+}
+
+std::string RenderExperimentList(const std::vector<v1::Experiment>& experiments, int64_t now) {
+  if (experiments.empty()) {
+    return "no experiments\n";
+  }
+  TextTable table({{"ID"},
+                   {"NAME"},
+                   {"KIND"},
+                   {"MODEL"},
+                   {"STATE"},
+                   {"TASKS", Align::kRight},
+                   {"OWNER"},
+                   {"SUBMITTED"},
+                   {"REASON"}});
+  for (const v1::Experiment& experiment : experiments) {
+    table.AddRow({experiment.id(), Shortened(experiment.name(), 40), experiment.kind(),
+                  Shortened(absl::StrJoin(experiment.models(), " "), 30), experiment.state(),
+                  Tasks(experiment), experiment.owner(), HumanAgo(now, experiment.submitted_microseconds()),
+                  Shortened(experiment.reason(), 60)});
+  }
+  return table.Render();
+}
+
+std::string RenderExperiment(const v1::Experiment& experiment, int64_t now) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) {
+      pairs.emplace_back(name, value);
+    }
+  };
+  const auto add_time = [&](const char* name, int64_t microseconds) {
+    if (microseconds != 0) {
+      add(name, absl::StrCat(HumanStamp(microseconds), " (", HumanAgo(now, microseconds), ")"));
+    }
+  };
+  add("id", experiment.id());
+  add("name", experiment.name());
+  add("study", experiment.study_id());
+  add("kind", experiment.kind());
+  add("models", absl::StrJoin(experiment.models(), ", "));
+  add("state", experiment.state());
+  add("reason", experiment.reason());
+  add("owner", absl::StrCat(experiment.owner(), experiment.owner_verified() ? "" : " (unverified)"));
+  add("priority", experiment.priority());
+  add("tags", absl::StrJoin(experiment.tags(), ", "));
+  add("stage", experiment.stage() > 0 ? absl::StrCat(experiment.stage()) : "");
+  add("tasks", absl::StrCat(experiment.tasks_done(), " of ", experiment.tasks_total(), " done, ",
+                            experiment.tasks_running(), " running, ", experiment.tasks_reused(), " reused"));
+  add("readings", absl::StrCat(experiment.readings()));
+  add("progress", absl::StrFormat("%.0f%%", experiment.progress() * 100));
+  if (!IsFinal(experiment) && experiment.seconds_left() >= 0) {
+    add("time left", HumanSeconds(experiment.seconds_left()));
+  }
+  add_time("submitted", experiment.submitted_microseconds());
+  add_time("started", experiment.started_microseconds());
+  add_time("finished", experiment.finished_microseconds());
+  add("took", Took(experiment));
+  add("numerics", experiment.numerics_class());
+  add("spec hash", experiment.spec_hash());
+  for (const std::string& warning : experiment.warnings()) {
+    add("warning", warning);
+  }
+  return RenderPairs(pairs);
+}
+
+std::string RenderProgress(const v1::Experiment& experiment, double rate) {
+  std::string line = absl::StrCat(Label(experiment), "  ", experiment.state());
+  if (IsFinal(experiment)) {
+    absl::StrAppend(&line, "  ", Tasks(experiment), " tasks");
+  } else if (experiment.stage() > 0) {
+    absl::StrAppend(&line, "  stage ", experiment.stage(), "  ", Tasks(experiment), " tasks  ",
+                    absl::StrFormat("%.0f%%", experiment.progress() * 100));
+    if (rate > 0) {
+      absl::StrAppend(&line, absl::StrFormat("  %.3g tasks/s", rate));
+    }
+    if (experiment.seconds_left() >= 0) {
+      absl::StrAppend(&line, "  ", HumanSeconds(experiment.seconds_left()), " left");
+    }
+  }
+  if (!experiment.reason().empty()) {
+    absl::StrAppend(&line, "  ", experiment.reason());
+  }
+  return Printable(line);
+}
+
+std::string RenderSummary(const v1::Experiment& experiment) {
+  std::string line = absl::StrCat(Label(experiment), ": ", experiment.state());
+  if (const std::string took = Took(experiment); !took.empty()) {
+    absl::StrAppend(&line, experiment.state() == "done" ? " in " : " after ", took);
+  }
+  absl::StrAppend(&line, ", ", Tasks(experiment), " tasks");
+  if (experiment.state() == "done") {
+    absl::StrAppend(&line, "; see: ropelab results ", experiment.id());
+  } else if (!experiment.reason().empty()) {
+    absl::StrAppend(&line, ": ", experiment.reason());
+  }
+  return Printable(line) + "\n";
+}
+
+std::string RenderEstimates(const v1::ValidateResponse& response) {
+  TextTable table({{"EXPERIMENT"},
+                   {"KIND"},
+                   {"TASKS", Align::kRight},
+                   {"DEVICE TIME", Align::kRight},
+                   {"READINGS", Align::kRight},
+                   {"RESULTS", Align::kRight},
+                   {"EXPECTED FROM"}});
+  std::string warnings;
+  for (const v1::Estimate& estimate : response.estimates()) {
+    table.AddRow({estimate.experiment(), estimate.kind(), absl::StrCat(estimate.tasks()),
+                  HumanSeconds(estimate.device_seconds()), HumanBytes(estimate.reading_bytes()),
+                  HumanBytes(estimate.result_bytes()), estimate.basis()});
+    for (const std::string& warning : estimate.warnings()) {
+      absl::StrAppend(&warnings, "warning: ", estimate.experiment(),
+                      estimate.experiment().empty() ? "" : ": ", Printable(warning), "\n");
+    }
+  }
+  return absl::StrCat(response.estimates_size() == 0 ? "" : table.Render(), warnings);
+}
+
+std::string RenderResultsList(const std::string& id, const v1::ListResultsResponse& response) {
+  if (response.tables().empty() && response.artifacts().empty()) {
+    return absl::StrCat("no results yet; ropelab watch ", id, " shows how far it is\n");
+  }
+  std::string text;
+  if (!response.tables().empty()) {
+    TextTable tables({{"TABLE"}, {"ROWS", Align::kRight}, {"NOTES"}});
+    for (const v1::TableInfo& table : response.tables()) {
+      std::vector<std::string> notes;
+      if (table.partial()) notes.push_back("partial: not every stage of the experiment is in");
+      if (!table.whole_in_sql()) notes.push_back("the database view holds a part, this command all rows");
+      tables.AddRow({table.name(), absl::StrCat(table.rows()), absl::StrJoin(notes, "; ")});
+    }
+    text += tables.Render();
+  }
+  if (!response.artifacts().empty()) {
+    TextTable artifacts({{"ARTIFACT"}, {"SIZE", Align::kRight}, {"SHA-256"}});
+    for (const v1::ArtifactInfo& artifact : response.artifacts()) {
+      artifacts.AddRow({artifact.name(), HumanBytes(artifact.bytes()), artifact.sha256()});
+    }
+    absl::StrAppend(&text, text.empty() ? "" : "\n", artifacts.Render());
+  }
+  return text;
+}
+
+}  // namespace ropelab::client

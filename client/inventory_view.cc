@@ -1,0 +1,169 @@
+#include "client/inventory_view.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/human.h"
+#include "client/text_table.h"
+
+namespace ropelab::client {
+namespace {
+
+using Align = TextTable::Align;
+
+// Enough of a hash to tell two apart; --json has it whole.
+std::string ShortHash(const std::string& hash) {
+  return hash.substr(0, 12);
+}
+
+std::string DtypeName(const v1::ModelConfig& config) {
+  return config.has_dtype() ? v1::Dtype::Value_Name(config.dtype()) : "";
+}
+
+std::string Number(int64_t value) {
+  return value == 0 ? "" : absl::StrCat(value);
+}
+
+}  // namespace
+
+std::string RenderModels(const v1::ListModelsResponse& response, int64_t now) {
+  if (response.models().empty()) {
+    return "no models: no worker has announced one yet (ropelab-worker --models DIR)\n";
+  }
+  TextTable table({{"NAME"},
+                   {"FAMILY"},
+                   {"LAYERS", Align::kRight},
+                   {"HEADS", Align::kRight},
+                   {"KV", Align::kRight},
+                   {"DIM", Align::kRight},
+                   {"PARAMETERS", Align::kRight},
+                   {"DTYPE"},
+                   {"SIZE", Align::kRight},
+                   {"LONGEST", Align::kRight},
+                   {"WEIGHTS"},
+                   {"WORKERS", Align::kRight},
+                   {"LAST SEEN"},
+                   {"NOTES"}});
+  for (const v1::KnownModel& model : response.models()) {
+    const v1::ModelAnnouncement& announced = model.announcement();
+    const v1::ModelConfig& config = announced.config();
+    table.AddRow({announced.name(), config.family(), Number(config.layers()), Number(config.query_heads()),
+                  Number(config.kv_heads()), Number(config.head_dim()), HumanCount(config.parameters()),
+                  DtypeName(config), HumanBytes(announced.bytes()), Number(config.max_positions()),
+                  announced.weights_hash().empty() ? "not hashed yet" : ShortHash(announced.weights_hash()),
+                  absl::StrCat(model.workers_size()), HumanAgo(now, model.last_seen_microseconds()),
+                  !announced.problem().empty()   ? announced.problem()
+                  : !model.resident_on().empty() ? absl::StrCat("loaded on ", model.resident_on())
+                                                 : ""});
+  }
+  return table.Render();
+}
+
+std::string RenderWorkers(const v1::ListWorkersResponse& response, int64_t now) {
+  if (response.workers().empty()) {
+    return "no workers: start one with ropelab-worker --server HOST:PORT --models DIR\n";
+  }
+  TextTable table({{"ID"},
+                   {"STATE"},
+                   {"DEVICE"},
+                   {"MEMORY", Align::kRight},
+                   {"NUMERICS"},
+                   {"TASK", Align::kRight},
+                   {"MODEL"},
+                   {"FINISHED", Align::kRight},
+                   {"CONNECTED"},
+                   {"BUILD"},
+                   {"LABELS"}});
+  for (const v1::ConnectedWorker& worker : response.workers()) {
+    const std::string& device = worker.device().name();
+    table.AddRow({worker.id(), worker.state(),
+                  absl::StrCat(worker.device().kind(), device.empty() ? "" : " ", Shortened(device, 30)),
+                  HumanBytes(worker.device().memory_bytes()), worker.numerics().hash(), Number(worker.task()),
+                  ShortHash(worker.loaded_model()), absl::StrCat(worker.tasks_finished()),
+                  HumanAgo(now, worker.connected_microseconds()), worker.build(),
+                  absl::StrJoin(worker.labels(), " ")});
+  }
+  return table.Render();
+}
+
+std::string RenderProvenance(const v1::Provenance& provenance) {
+  const v1::Experiment& experiment = provenance.experiment();
+  std::string text = "EXPERIMENT\n";
+  text += RenderPairs(
+      {{"id", experiment.id()},
+       {"name", experiment.name()},
+       {"kind", experiment.kind()},
+       {"owner", absl::StrCat(experiment.owner(), experiment.owner_verified() ? "" : " (unverified)")},
+       {"state", experiment.state()},
+       {"submitted", HumanStamp(experiment.submitted_microseconds())},
+       {"started", HumanStamp(experiment.started_microseconds())},
+       {"finished", HumanStamp(experiment.finished_microseconds())},
+       {"seeds", absl::StrJoin(provenance.seeds(), ", ")},
+       {"server", provenance.server_build()},
+       {"result digest", provenance.result_digest()},
+       {"divergent readings", absl::StrCat(provenance.divergent_readings())}});
+
+  absl::StrAppend(&text, "\nSPEC (resolved, SHA-256 ", provenance.spec_hash(), ")\n",
+                  PrintableLines(provenance.resolved_spec_text()));
+  if (text.back() != '\n') {
+    text += '\n';
+  }
+
+  text += "\nMODELS\n";
+  for (const v1::KnownModel& model : provenance.models()) {
+    const v1::ModelAnnouncement& announced = model.announcement();
+    text += RenderPairs(
+        {{"name", announced.name()},
+         {"weights", announced.weights_hash()},
+         {"config", announced.config_hash()},
+         {"tokenizer", announced.tokenizer_hash().empty() ? "none" : announced.tokenizer_hash()}});
+  }
+  if (provenance.models().empty()) {
+    text += "none\n";
+  }
+
+  text += "\nNUMERICS\n";
+  for (const v1::NumericsClass& numerics : provenance.numerics()) {
+    absl::StrAppend(&text, Printable(numerics.hash()), "\n");
+    for (const std::string& ingredient : numerics.ingredients()) {
+      absl::StrAppend(&text, "  ", Printable(ingredient), "\n");
+    }
+  }
+
+  text += "\nTASKS\n";
+  TextTable tasks({{"TASK", Align::kRight},
+                   {"STAGE", Align::kRight},
+                   {"INDEX", Align::kRight},
+                   {"KIND"},
+                   {"STATE"},
+                   {"ATTEMPT", Align::kRight},
+                   {"WORKER"},
+                   {"DEVICE"},
+                   {"BUILD"},
+                   {"NUMERICS"},
+                   {"OUTCOME"},
+                   {"TIME", Align::kRight},
+                   {"READINGS", Align::kRight},
+                   {"DIGEST"},
+                   {"FED IDS"},
+                   {"MEASURED FOR"},
+                   {"CAUSE"}});
+  for (const v1::TaskProvenance& task : provenance.tasks()) {
+    const auto add = [&](const v1::TaskAttempt& attempt) {
+      tasks.AddRow({absl::StrCat(task.task()), absl::StrCat(task.stage()), absl::StrCat(task.index()),
+                    task.kind(), task.state(), Number(attempt.attempt()), attempt.worker(), attempt.device(),
+                    attempt.build(), attempt.numerics_class(), attempt.outcome(),
+                    HumanSeconds(static_cast<double>(attempt.device_milliseconds()) / 1000),
+                    absl::StrCat(task.readings()), ShortHash(task.digest()), ShortHash(task.fed_ids_digest()),
+                    task.reused() ? task.measured_for() : "", attempt.cause()});
+    };
+    for (const v1::TaskAttempt& attempt : task.attempts()) {
+      add(attempt);
+    }
+    if (task.attempts().empty()) {
+      add(v1::TaskAttempt());
+    }
+  }
+  return text + (tasks.rows() == 0 ? "none\n" : tasks.Render());
+}
+
+}  // namespace ropelab::client

@@ -1,0 +1,86 @@
+// The commands that ask one question and print the answer.
+#include "client/commands.h"
+#include "client/experiment_view.h"
+#include "client/inventory_view.h"
+#include "client/json_view.h"
+#include "common/clock.h"
+#include "common/status_macros.h"
+
+namespace ropelab::client {
+namespace {
+
+int64_t Now() {
+  return Clock::Real().WallMicroseconds();
+}
+
+void PrintExperiment(Session& session, const v1::Experiment& experiment) {
+  session.console.out << (session.options.json ? JsonText(ToJson(experiment))
+                                               : RenderExperiment(experiment, Now()));
+}
+
+}  // namespace
+
+absl::StatusOr<ExitCode> RunList(Session& session) {
+  const Options& options = session.options;
+  v1::ListRequest request;
+  request.set_user(options.user);
+  request.set_state(options.state);
+  request.set_kind(options.kind);
+  request.set_model(options.model);
+  request.set_tag(options.tag);
+  v1::ListResponse response;
+  ROPELAB_RETURN_IF_ERROR(session.connection.Call(&Connection::Stub::List, request, &response));
+  session.console.out << (options.json
+                              ? JsonText(ToJsonArray(response.experiments()))
+                              : RenderExperimentList(
+                                    {response.experiments().begin(), response.experiments().end()}, Now()));
+  return ExitCode::kDone;
+}
+
+absl::StatusOr<ExitCode> RunShow(Session& session) {
+  v1::GetRequest request;
+  request.set_id(session.options.id);
+  v1::Experiment experiment;
+  ROPELAB_RETURN_IF_ERROR(session.connection.Call(&Connection::Stub::Get, request, &experiment));
+  PrintExperiment(session, experiment);
+  return ExitCode::kDone;
+}
+
+absl::StatusOr<ExitCode> RunCancel(Session& session) {
+  v1::CancelRequest request;
+  request.set_id(session.options.id);
+  request.set_user(UserName());
+  v1::Experiment experiment;
+  ROPELAB_RETURN_IF_ERROR(session.connection.Call(&Connection::Stub::Cancel, request, &experiment));
+  PrintExperiment(session, experiment);
+  return ExitCode::kDone;
+}
+
+absl::StatusOr<ExitCode> RunProvenance(Session& session) {
+  v1::ProvenanceRequest request;
+  request.set_id(session.options.id);
+  v1::Provenance provenance;
+  ROPELAB_RETURN_IF_ERROR(session.connection.Call(&Connection::Stub::GetProvenance, request, &provenance));
+  session.console.out << (session.options.json ? JsonText(ToJson(provenance)) : RenderProvenance(provenance));
+  return ExitCode::kDone;
+}
+
+absl::StatusOr<ExitCode> RunModels(Session& session) {
+  v1::ListModelsResponse response;
+  ROPELAB_RETURN_IF_ERROR(
+      session.connection.Call(&Connection::Stub::ListModels, v1::ListModelsRequest(), &response));
+  session.console.out << (session.options.json ? JsonText(ToJsonArray(response.models()))
+                                               : RenderModels(response, Now()));
+  return ExitCode::kDone;
+}
+
+absl::StatusOr<ExitCode> RunWorkers(Session& session) {
+  v1::ListWorkersResponse response;
+  ROPELAB_RETURN_IF_ERROR(
+      session.connection.Call(&Connection::Stub::ListWorkers, v1::ListWorkersRequest(), &response));
+  session.console.out << (session.options.json ? JsonText(ToJsonArray(response.workers()))
+                                               : RenderWorkers(response, Now()));
+  return ExitCode::kDone;
+}
+
+}  // namespace ropelab::client

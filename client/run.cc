@@ -1,0 +1,97 @@
+#include "client/run.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "client/commands.h"
+#include "client/connection.h"
+#include "common/status_macros.h"
+#include "common/version.h"
+
+namespace ropelab::client {
+namespace {
+
+constexpr char kExitCodes[] =
+    "Exit codes: 0 done, 1 the experiment failed or was cancelled, 2 usage, 3 server not reached, 4 "
+    "refused.\n"
+    "`ropelab COMMAND --help` explains a command.";
+
+absl::StatusOr<std::string> FindToken(const Options& options) {
+  if (!options.token_file.empty()) {
+    std::ifstream file(options.token_file, std::ios::binary);
+    std::string text(4096, '\0');
+    if (!file || !(file.read(text.data(), static_cast<std::streamsize>(text.size())), file.eof())) {
+      return absl::InvalidArgumentError(absl::StrCat("the token file ", options.token_file,
+                                                     " cannot be read, or is larger than a token can be"));
+    }
+    text.resize(static_cast<size_t>(file.gcount()));
+    return CleanToken(absl::StrCat("the token file ", options.token_file), text);
+  }
+  const char* token = std::getenv("ROPELAB_TOKEN");
+  if (token == nullptr || *token == '\0') {
+    return std::string();
+  }
+  return CleanToken("ROPELAB_TOKEN", token);
+}
+
+absl::StatusOr<ExitCode> RunCommand(const Command& command, const Options& options, Console& console) {
+  ROPELAB_RETURN_IF_ERROR(CheckAddress(options.server));
+  ROPELAB_ASSIGN_OR_RETURN(std::string token, FindToken(options));
+  Connection connection(options.server, std::move(token));
+  Session session{options, connection, console};
+  return command.run(session);
+}
+
+}  // namespace
+
+ExitCode Run(const std::vector<std::string>& arguments, Console& console) {
+  Options options;
+  CLI::App app("ropelab: experiments on the attention heads of RoPE language models", "ropelab");
+  app.footer(kExitCodes);
+  app.set_version_flag("--version", Build());
+  app.fallthrough();  // the options of every command may stand behind it
+  app.require_subcommand(1);
+  auto* server = app.add_option("--server", options.server, "The server's address")
+                     ->capture_default_str()
+                     ->envname("ROPELAB_SERVER")
+                     ->type_name("HOST:PORT");
+  app.add_option("--token-file", options.token_file, "File with the token (else ROPELAB_TOKEN holds it)")
+      ->type_name("FILE");
+  app.add_flag("--json", options.json, "Print data as JSON");
+  for (const Command& command : Commands()) {
+    CLI::App* subcommand = app.add_subcommand(command.name, command.summary);
+    subcommand->footer(absl::StrCat("Example:\n  ", command.example));
+    command.declare(subcommand, &options);
+  }
+
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 takes them
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error, console.out, console.err);
+    return code == 0 ? ExitCode::kDone : ExitCode::kUsage;
+  }
+  options.server_given = server->count() > 0;
+
+  const std::string name = app.get_subcommands().front()->get_name();
+  const auto commands = Commands();
+  const auto command =
+      std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return name == c.name; });
+  const absl::StatusOr<ExitCode> result = RunCommand(*command, options, console);
+  console.out.flush();
+  if (!result.ok()) {
+    console.err << RenderError(result.status()) << std::flush;
+    return ExitCodeOf(result.status());
+  }
+  if (!console.out) {
+    console.err << "ropelab: standard output cannot be written: is the disk full?" << std::endl;
+    return ExitCode::kUsage;
+  }
+  return *result;
+}
+
+}  // namespace ropelab::client

@@ -1,0 +1,176 @@
+#include "client/spec_file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "google/protobuf/text_format.h"
+#include "google/protobuf/util/json_util.h"
+#include "nlohmann/json.hpp"
+
+namespace ropelab::client {
+namespace {
+
+namespace io = google::protobuf::io;
+
+// Keeps the first complaint: those after it are mostly its echo.
+class FirstError : public io::ErrorCollector {
+ public:
+  explicit FirstError(std::string name) : name_(std::move(name)) {}
+  void AddError(int line, io::ColumnNumber column, const std::string& message) override {
+    if (first_.empty()) {
+      // The parser counts from 0, and says -1 when it knows no place.
+      first_ = line < 0 ? absl::StrCat(name_, ": ", message)
+                        : absl::StrCat(name_, ":", line + 1, ":", column + 1, ": ", message);
+    }
+  }
+  const std::string& first() const { return first_; }
+
+ private:
+  std::string name_;
+  std::string first_;
+};
+
+// Whether a text-format file names `experiments` outside every bracket. Broken text is the parser's to
+// refuse.
+bool TextIsStudy(const std::string& text) {
+  io::ArrayInputStream input(text.data(), static_cast<int>(text.size()));
+  FirstError ignored("");
+  io::Tokenizer tokenizer(&input, &ignored);
+  tokenizer.set_comment_style(io::Tokenizer::SH_COMMENT_STYLE);
+  int depth = 0;
+  while (tokenizer.Next()) {
+    const std::string& token = tokenizer.current().text;
+    if (token == "{" || token == "<" || token == "[") {
+      ++depth;
+    } else if (token == "}" || token == ">" || token == "]") {
+      --depth;
+    } else if (depth == 0 && token == "experiments") {
+      return true;
+    }
+  }
+  return false;
+}
+
+absl::Status ParseText(const std::string& name, const std::string& text, google::protobuf::Message* message) {
+  FirstError errors(name);
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  parser.SetRecursionLimit(100);
+  if (!parser.ParseFromString(text, message)) {
+    return absl::InvalidArgumentError(errors.first().empty() ? absl::StrCat(name, ": is not text format")
+                                                             : errors.first());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseJson(const std::string& name, const std::string& text, google::protobuf::Message* message) {
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = false;
+  const auto status = google::protobuf::util::JsonStringToMessage(text, message, options);
+  if (!status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", std::string(status.message())));
+  }
+  return absl::OkStatus();
+}
+
+// The index of the first byte that is not part of valid UTF-8, or npos.
+size_t FirstInvalidUtf8(const std::string& text) {
+  size_t i = 0;
+  while (i < text.size()) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const size_t length = lead < 0x80 ? 1 : lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    if ((lead >= 0x80 && lead < 0xC2) || lead > 0xF4 || i + length > text.size()) {
+      return i;
+    }
+    for (size_t k = 1; k < length; ++k) {
+      const auto byte = static_cast<unsigned char>(text[i + k]);
+      unsigned char low = 0x80, high = 0xBF;
+      if (k == 1) {  // no overlong forms, no surrogates, nothing beyond U+10FFFF
+        low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+        high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+      }
+      if (byte < low || byte > high) {
+        return i;
+      }
+    }
+    i += length;
+  }
+  return std::string::npos;
+}
+
+bool IsJson(const std::string& name, const std::string& text) {
+  if (absl::EndsWith(name, ".json")) {
+    return true;
+  }
+  if (absl::EndsWith(name, ".textproto")) {
+    return false;
+  }
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string::npos && text[first] == '{';
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadSpecFile(const std::string& path) {
+  std::ifstream file;
+  if (path != "-") {
+    file.open(path, std::ios::binary);
+    if (!file) {
+      return absl::NotFoundError(absl::StrCat(path, ": cannot be opened: ", std::strerror(errno)));
+    }
+  }
+  std::istream& input = path == "-" ? std::cin : file;
+  std::string text(static_cast<size_t>(kMaxSpecBytes) + 1, '\0');
+  errno = 0;
+  input.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (input.bad() || (input.gcount() == 0 && errno != 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read: ", std::strerror(errno)));
+  }
+  text.resize(static_cast<size_t>(input.gcount()));
+  if (static_cast<int64_t>(text.size()) > kMaxSpecBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": is larger than the ", kMaxSpecBytes,
+                     " bytes that a spec may have: register long token lists as a corpus"));
+  }
+  return text;
+}
+
+absl::StatusOr<v1::Submission> ParseSpec(const std::string& name, const std::string& original) {
+  const std::string text = absl::StartsWith(original, "\xEF\xBB\xBF") ? original.substr(3) : original;
+  if (const size_t bad = FirstInvalidUtf8(text); bad != std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": byte ", bad, " is not UTF-8: save the file in that encoding"));
+  }
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": is empty"));
+  }
+  v1::Submission submission;
+  if (IsJson(name, text)) {
+    if (absl::Status status = CheckJson(name, text); !status.ok()) {
+      return status;
+    }
+    const bool study = nlohmann::json::parse(text, nullptr, false).contains("experiments");
+    google::protobuf::Message* spec = submission.mutable_experiment();
+    if (study) {
+      spec = submission.mutable_study();
+    }
+    ROPELAB_RETURN_IF_ERROR(ParseJson(name, text, spec));
+    return submission;
+  }
+  google::protobuf::Message* spec = submission.mutable_experiment();
+  if (TextIsStudy(text)) {
+    spec = submission.mutable_study();
+  }
+  ROPELAB_RETURN_IF_ERROR(ParseText(name, text, spec));
+  return submission;
+}
+
+}  // namespace ropelab::client

@@ -1,0 +1,57 @@
+#include "client/text_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "client/human.h"
+
+namespace ropelab::client {
+
+TextTable::TextTable(std::vector<Heading> headings) : headings_(std::move(headings)) {
+  for (const Heading& heading : headings_) {
+    widths_.push_back(static_cast<size_t>(DisplayWidth(heading.name)));
+  }
+}
+
+void TextTable::AddRow(std::vector<std::string> cells) {
+  cells.resize(headings_.size());
+  for (size_t i = 0; i < cells.size(); ++i) {
+    cells[i] = cells[i].empty() ? "-" : Printable(cells[i]);
+    widths_[i] = std::max(widths_[i], static_cast<size_t>(DisplayWidth(cells[i])));
+  }
+  rows_.push_back(std::move(cells));
+}
+
+std::string TextTable::Render() const {
+  std::string text;
+  const auto add_line = [&](const auto& cell_of) {
+    std::string line;
+    for (size_t i = 0; i < headings_.size(); ++i) {
+      const std::string& cell = cell_of(i);
+      const std::string padding(widths_[i] - static_cast<size_t>(DisplayWidth(cell)), ' ');
+      line += i == 0 ? "" : "  ";
+      line += headings_[i].align == Align::kRight ? padding + cell : cell + padding;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  };
+  add_line([&](size_t i) -> const std::string& { return headings_[i].name; });
+  for (const auto& row : rows_) {
+    add_line([&](size_t i) -> const std::string& { return row[i]; });
+  }
+  return text;
+}
+
+std::string RenderPairs(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  size_t width = 0;
+  for (const auto& [name, value] : pairs) {
+    width = std::max(width, name.size());
+  }
+  std::string text;
+  for (const auto& [name, value] : pairs) {
+    text += name + ":" + std::string(width - name.size() + 2, ' ') + Printable(value) + "\n";
+  }
+  return text;
+}
+
+}  // namespace ropelab::client
