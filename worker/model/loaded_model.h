@@ -1,5 +1,5 @@
-// A checkpoint in memory, ready for the decoder. Plain tensors under the names that the decoder uses; how a family calls
-// them on disk ends in the loader.
+// A checkpoint in memory, ready for the decoder. Plain tensors under the names that the decoder uses; how a
+// family calls them on disk ends in the loader.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,9 +14,10 @@
 
 namespace ropelab::model {
 
-// Projections are [out, in] as Hugging Face stores them, contiguous. An undefined tensor is a part that the family lacks.
+// Projections are [out, in] as Hugging Face stores them, contiguous. An undefined tensor is a part that the
+// family lacks.
 struct LayerWeights {
-  at::Tensor attention_norm;  // [d]
+  at::Tensor attention_norm;     // [d]
   at::Tensor query, key, value;  // [H*D, d], [G*D, d], [G*D, d]
   at::Tensor query_bias, key_bias, value_bias;
   at::Tensor output;  // [d, H*D]
@@ -48,10 +49,11 @@ struct LoadedModel {
 // Device choice for the whole process lives here.
 absl::StatusOr<at::Device> ParseDevice(const std::string& name);  // "cpu", "cuda:0"
 
-// Reads config.json and every shard. Errors name the file and the tensor: missing, wrong shape or dtype, NaN or infinity.
-// `memory_limit` in bytes, 0: none; a model that does not fit is refused before a weight is read, with the figures.
-absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& directory, at::ScalarType dtype, at::Device device,
-                                                             int64_t memory_limit,
-                                                             absl::FunctionRef<void(int64_t done, int64_t total)> progress);
+// Reads config.json and every shard. Errors name the file and the tensor: missing, wrong shape or dtype, NaN
+// or infinity. `memory_limit` in bytes, 0: none; a model that does not fit is refused before a weight is
+// read, with the figures.
+absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(
+    const std::string& directory, at::ScalarType dtype, at::Device device, int64_t memory_limit,
+    absl::FunctionRef<void(int64_t done, int64_t total)> progress);
 
 }  // namespace ropelab::model

@@ -1,0 +1,37 @@
+// Which tensors a config calls for: name on disk, shape, and the place in Weights.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "worker/formats/checkpoint.h"
+#include "worker/formats/families.h"
+#include "worker/model/loaded_model.h"
+
+namespace ropelab::model {
+
+struct WeightSlot {
+  std::string name;
+  std::vector<int64_t> shape;
+  at::Tensor* place;  // within `weights`
+};
+
+// Sizes weights->layers and lists every slot in the order of computation. A tied lm_head has no slot. The
+// pointers hold as long as `weights` stays where it is and its layers are not resized.
+std::vector<WeightSlot> WeightSlots(const formats::ModelConfig& config, const formats::WeightNames& names,
+                                    Weights* weights);
+
+// Bytes of all slots in `dtype`.
+int64_t SlotBytes(const std::vector<WeightSlot>& slots, at::ScalarType dtype);
+
+// Compares the checkpoint with the slots before anything is read: missing, wrong shape, a dtype that is no
+// float of 16 or 32 bits, or a tensor that the config does not account for (a bias or a layer that would
+// silently be left out).
+absl::Status CheckTensors(const formats::Checkpoint& checkpoint, const std::string& directory,
+                          const formats::ModelConfig& config, const formats::WeightNames& names,
+                          const std::vector<WeightSlot>& slots);
+
+}  // namespace ropelab::model
