@@ -17,14 +17,14 @@ RotaryTable::RotaryTable(const std::vector<double>& inv_freq, int64_t positions,
       s[m * pairs + p] = static_cast<float>(std::sin(angle));
     }
   }
-  cosine = cosines.to(device);
-  sine = sines.to(device);
+  cosine_ = cosines.to(device);
+  sine_ = sines.to(device);
 }
 
-at::Tensor RotaryTable::Rotate(const at::Tensor& x, int64_t first) const {
-  const int64_t rows = x.size(0), pairs = x.size(2) / 2;
-  const at::Tensor c = cosine.narrow(0, first, rows).unsqueeze(1);
-  const at::Tensor s = sine.narrow(0, first, rows).unsqueeze(1);
+at::Tensor RotaryTable::Rotate(const at::Tensor& x, int64_t first, int64_t positions) const {
+  const int64_t pairs = x.size(2) / 2;
+  const at::Tensor c = cosine_.narrow(0, first, positions).unsqueeze(1);
+  const at::Tensor s = sine_.narrow(0, first, positions).unsqueeze(1);
   const at::Tensor low = x.narrow(2, 0, pairs), high = x.narrow(2, pairs, pairs);
   return at::cat({low * c - high * s, high * c + low * s}, 2);
 }
