@@ -24,12 +24,15 @@
 
 namespace ropelab::experiments {
 
-// A model that a spec names. weights_hash is empty until a worker computed it: Resolve works without, Plan needs it.
+// A model that a spec names. weights_hash is empty until a worker computed it: Resolve works without, Plan
+// needs it.
 struct ModelFacts {
   std::string name;
   std::string weights_hash, config_hash, tokenizer_hash;
   int64_t bytes = 0;
   v1::ModelConfig config;
+  std::string
+      problem;  // why its directory cannot be loaded, as announced; a spec that names it is refused with this
 };
 
 // Every model ever announced, for Resolve.
@@ -56,9 +59,11 @@ class Problems {
 class StageReadings {
  public:
   virtual ~StageReadings() = default;
-  // Calls `visit` for every reading of a stage (from 1): tasks in plan order, readings in sequence.
-  virtual absl::Status ForEach(int64_t stage, absl::FunctionRef<absl::Status(int64_t task_index, const v1::Measurement& measurement,
-                                                                             const v1::Reading& reading)> visit) = 0;
+  // Calls `visit` for every reading of a stage (from 1): tasks in plan order (task_index from 0), readings in sequence.
+  virtual absl::Status ForEach(
+      int64_t stage, absl::FunctionRef<absl::Status(int64_t task_index, const v1::Measurement& measurement,
+                                                    const v1::Reading& reading)>
+                         visit) = 0;
 };
 
 struct PlannedTask {
@@ -86,12 +91,16 @@ struct Context {
 class Experiment {
  public:
   virtual ~Experiment() = default;
-  // Field paths start at the spec ("slash_detection.offsets.last"). `models` are the spec's, found in the catalogue, in order.
-  virtual void Resolve(v1::ExperimentSpec& spec, const std::vector<ModelFacts>& models, Problems& problems) const = 0;
+  // Field paths start at the spec ("slash_detection.offsets.last"). `models` are the spec's, found in the
+  // catalogue, in order.
+  virtual void Resolve(v1::ExperimentSpec& spec, const std::vector<ModelFacts>& models,
+                       Problems& problems) const = 0;
   // nullopt: no further stage. Stage counts from 1; readings of stages below it may be read.
-  virtual absl::StatusOr<std::optional<StagePlan>> Plan(const v1::ExperimentSpec& spec, const Context& context, int64_t stage,
+  virtual absl::StatusOr<std::optional<StagePlan>> Plan(const v1::ExperimentSpec& spec,
+                                                        const Context& context, int64_t stage,
                                                         StageReadings& readings) const = 0;
-  virtual absl::StatusOr<Results> Reduce(const v1::ExperimentSpec& spec, const Context& context, StageReadings& readings) const = 0;
+  virtual absl::StatusOr<Results> Reduce(const v1::ExperimentSpec& spec, const Context& context,
+                                         StageReadings& readings) const = 0;
   // What a run would cost, without running it.
   virtual v1::Estimate Cost(const v1::ExperimentSpec& spec, const std::vector<ModelFacts>& models) const = 0;
 };

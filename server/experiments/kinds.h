@@ -31,9 +31,11 @@ struct ResolvedSubmission {
   std::string submission_hash;  // canonical hash of what was typed
   std::vector<ResolvedExperiment> experiments;
 };
-// Checks everything that can be checked before anything runs: unknown fields (recursively, also in binary), unknown and
-// UNSPECIFIED enum numbers, numbers that are not finite, sizes, kinds that are not built yet, model names (with those that
-// are known), and then the kind's own rules. All problems are reported at once, in field order.
-ResolvedSubmission ResolveSubmission(const v1::Submission& submission, const Catalogue& catalogue, Problems& problems);
+// Checks everything that can be checked before anything runs: unknown fields (recursively, also in binary),
+// unknown and UNSPECIFIED enum numbers, numbers that are not finite, sizes, kinds that are not built yet,
+// model names (with those that are known), and then the kind's own rules. All problems are reported at once,
+// in field order.
+ResolvedSubmission ResolveSubmission(const v1::Submission& submission, const Catalogue& catalogue,
+                                     Problems& problems);
 
 }  // namespace ropelab::experiments

@@ -1,0 +1,45 @@
+#include "server/experiments/kinds.h"
+
+#include "server/experiments/inspection.h"
+#include "server/experiments/rope_geometry.h"
+#include "server/experiments/slash_detection.h"
+
+namespace ropelab::experiments {
+
+const std::vector<Kind>& Kinds() {
+  static const SlashDetectionExperiment slash_detection;
+  static const RopeGeometryExperiment rope_geometry;
+  static const InspectionExperiment inspection;
+  static const std::vector<Kind> kinds = {
+      {"slash_detection", &slash_detection, true},
+      {"ood_test", nullptr, true},
+      {"rank_analysis", nullptr, true},
+      {"frequency_analysis", nullptr, true},
+      {"low_rank", nullptr, true},
+      {"retrieval_detection", nullptr, true},
+      {"utility_test", nullptr, true},
+      {"knockout", nullptr, true},
+      {"patch", nullptr, true},
+      {"per_head_patch", nullptr, true},
+      {"dose_sweep", nullptr, true},
+      {"coverage_sweep", nullptr, true},
+      {"context_sweep", nullptr, true},
+      {"checkpoint_sweep", nullptr, false},  // its checkpoints name the models
+      {"precision_test", nullptr, true},
+      {"shallow_training", nullptr, false},
+      {"rope_geometry", &rope_geometry, false},
+      {"inspection", &inspection, true},
+  };
+  return kinds;
+}
+
+const Kind* FindKind(std::string_view field) {
+  for (const Kind& kind : Kinds()) {
+    if (kind.field == field) {
+      return &kind;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace ropelab::experiments

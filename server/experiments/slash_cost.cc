@@ -1,0 +1,50 @@
+#include "server/experiments/cost.h"
+#include "server/experiments/prompts.h"
+#include "server/experiments/slash_detection.h"
+
+namespace ropelab::experiments {
+namespace {
+
+constexpr int64_t kBytesPerToken = 3;  // a sampled id as a varint
+constexpr int64_t kBytesPerRow = 96;   // of slash_scores, as stored
+
+}  // namespace
+
+v1::Estimate SlashDetectionExperiment::Cost(const v1::ExperimentSpec& spec,
+                                            const std::vector<ModelFacts>& models) const {
+  const v1::SlashDetection& detection = spec.slash_detection();
+  const PromptShape shape = ShapeOf(detection.prompts()).value_or(PromptShape());
+  const int64_t blocks = BlockCount(shape.count);
+  const int64_t seeds = spec.seeds_size();
+  const bool sampled = NeedsSampling(detection.prompts());
+  v1::Estimate estimate;
+  double flops = 0;
+  for (const ModelFacts& model : models) {
+    const int64_t heads = model.config.layers() * model.config.query_heads();
+    double forward = 0;
+    for (int64_t sample = 0; detection.prompts().has_token_ids() && sample < shape.count; ++sample) {
+      forward += ForwardFlops(model, TokensOf(detection.prompts(), sample));
+    }
+    if (!detection.prompts().has_token_ids()) {
+      forward = static_cast<double>(shape.count) * ForwardFlops(model, shape.longest);
+    }
+    for (const MeasuredRange& range : MeasuredRanges(detection)) {
+      estimate.set_tasks(estimate.tasks() + blocks * seeds);
+      const int64_t cells = heads * (range.last - range.first + 1);
+      estimate.set_reading_bytes(estimate.reading_bytes() + blocks * seeds * cells * 2 * 8);
+      flops += static_cast<double>(seeds) * forward;
+    }
+    if (sampled) {
+      estimate.set_tasks(estimate.tasks() + blocks * seeds);
+      estimate.set_reading_bytes(estimate.reading_bytes() +
+                                 seeds * shape.count * shape.longest * kBytesPerToken);
+      flops += static_cast<double>(seeds) * forward;
+    }
+    const int64_t offsets = detection.offsets().last() - detection.offsets().first() + 1;
+    estimate.set_result_bytes(estimate.result_bytes() + seeds * heads * (offsets + 1) * kBytesPerRow);
+  }
+  SetDeviceSeconds(flops, estimate);
+  return estimate;
+}
+
+}  // namespace ropelab::experiments

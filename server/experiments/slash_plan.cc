@@ -1,0 +1,105 @@
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "server/experiments/model_names.h"
+#include "server/experiments/prompts.h"
+#include "server/experiments/slash_detection.h"
+
+namespace ropelab::experiments {
+namespace {
+
+v1::SlashProfile ProfileOf(const v1::SlashDetection& detection, const MeasuredRange& range,
+                           v1::PromptBlock prompts) {
+  v1::SlashProfile profile;
+  *profile.mutable_prompts() = std::move(prompts);
+  profile.set_first_offset(range.first);
+  profile.set_last_offset(range.last);
+  profile.set_skip_first(detection.skip_first());
+  profile.set_rows(range.rows);
+  profile.set_denominator(detection.denominator());
+  return profile;
+}
+
+absl::StatusOr<StagePlan> PlanSampling(const v1::ExperimentSpec& spec, const Context& context,
+                                       int64_t blocks) {
+  StagePlan plan;
+  for (const ModelFacts& model : context.models) {
+    ROPELAB_ASSIGN_OR_RETURN(const v1::ModelIdentity identity, IdentityOf(spec, model));
+    for (const uint64_t seed : spec.seeds()) {
+      for (int64_t block = 0; block < blocks; ++block) {
+        PlannedTask task;
+        task.model = model.name;
+        *task.measurement.mutable_model() = identity;
+        *task.measurement.mutable_sampling() =
+            SamplingOf(spec.slash_detection().prompts(), seed, model, block);
+        plan.push_back(std::move(task));
+      }
+    }
+  }
+  return plan;
+}
+
+// `sampled` holds the drawn blocks, model by model and seed by seed, when the prompts are sampled.
+absl::StatusOr<StagePlan> PlanProfiles(const v1::ExperimentSpec& spec, const Context& context, int64_t blocks,
+                                       const std::vector<v1::PromptBlock>& sampled) {
+  const v1::SlashDetection& detection = spec.slash_detection();
+  StagePlan plan;
+  size_t group = 0;
+  for (const ModelFacts& model : context.models) {
+    ROPELAB_ASSIGN_OR_RETURN(const v1::ModelIdentity identity, IdentityOf(spec, model));
+    for (const uint64_t seed : spec.seeds()) {
+      for (const MeasuredRange& range : MeasuredRanges(detection)) {
+        for (int64_t block = 0; block < blocks; ++block) {
+          PlannedTask task;
+          task.model = model.name;
+          *task.measurement.mutable_model() = identity;
+          *task.measurement.mutable_slash_profile() =
+              ProfileOf(detection, range,
+                        NeedsSampling(detection.prompts())
+                            ? sampled[group * static_cast<size_t>(blocks) + static_cast<size_t>(block)]
+                            : PromptBlockOf(detection.prompts(), seed, model, block));
+          plan.push_back(std::move(task));
+        }
+      }
+      ++group;
+    }
+  }
+  return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<StagePlan>> SlashDetectionExperiment::Plan(const v1::ExperimentSpec& spec,
+                                                                        const Context& context, int64_t stage,
+                                                                        StageReadings& readings) const {
+  const v1::PromptSource& prompts = spec.slash_detection().prompts();
+  const std::optional<PromptShape> shape = ShapeOf(prompts);
+  if (!shape.has_value()) {
+    return absl::InternalError("slash_detection.prompts: the spec was not resolved before it was planned");
+  }
+  const int64_t blocks = BlockCount(shape->count);
+  const int64_t profile_stage = NeedsSampling(prompts) ? 2 : 1;
+  if (stage > profile_stage) {
+    return std::optional<StagePlan>();
+  }
+  if (stage < profile_stage) {
+    ROPELAB_ASSIGN_OR_RETURN(StagePlan plan, PlanSampling(spec, context, blocks));
+    return std::optional<StagePlan>(std::move(plan));
+  }
+  std::vector<v1::PromptBlock> sampled;
+  if (NeedsSampling(prompts)) {
+    ROPELAB_ASSIGN_OR_RETURN(sampled, SampledBlocks(readings, 1));
+    const size_t expected =
+        context.models.size() * static_cast<size_t>(spec.seeds_size()) * static_cast<size_t>(blocks);
+    if (sampled.size() != expected) {
+      return absl::InternalError(
+          absl::StrCat("the sampling stage gave ", sampled.size(), " blocks of prompts, not ", expected));
+    }
+  }
+  ROPELAB_ASSIGN_OR_RETURN(StagePlan plan, PlanProfiles(spec, context, blocks, sampled));
+  return std::optional<StagePlan>(std::move(plan));
+}
+
+}  // namespace ropelab::experiments
