@@ -1,10 +1,12 @@
 // One SQLite connection with cached prepared statements. Errors carry the statement's first words and SQLite's message;
-// SQLITE_FULL is RESOURCE_EXHAUSTED, SQLITE_IOERR is UNAVAILABLE, a broken constraint is ALREADY_EXISTS.
+// SQLITE_FULL is RESOURCE_EXHAUSTED, SQLITE_IOERR is UNAVAILABLE, a broken constraint is ALREADY_EXISTS, a damaged file is
+// DATA_LOSS. One thread at a time.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +21,8 @@ struct sqlite3;
 struct sqlite3_stmt;
 
 namespace ropelab::store {
+
+class StatementUse;
 
 struct Blob {
   std::string_view bytes;
@@ -62,6 +66,8 @@ class Connection {
  private:
   Connection() = default;
   absl::StatusOr<sqlite3_stmt*> Prepare(std::string_view sql);
+  absl::StatusOr<std::unique_ptr<StatementUse>> Use(std::string_view sql, const Value* values, size_t count);
+  absl::StatusOr<int64_t> Run(std::string_view sql, const Value* values, size_t count);
   sqlite3* database_ = nullptr;
   std::map<std::string, sqlite3_stmt*, std::less<>> statements_;
 };

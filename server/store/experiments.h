@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/store/artifact_files.h"
 #include "server/store/connection.h"
 
 namespace ropelab::store {
@@ -39,7 +40,8 @@ struct SubmittedIds {
 };
 
 // Inserts a study (its name may be empty: then none) and its experiments under the client's request id. The same (owner, request_id)
-// again inserts nothing and returns the first answer; with another spec_hash it is ALREADY_EXISTS.
+// again inserts nothing and returns the first answer; with another submission_hash it is ALREADY_EXISTS. An empty request id is
+// INVALID_ARGUMENT. Of the rows, ids, study_id and owner are ignored.
 absl::StatusOr<SubmittedIds> InsertSubmission(Connection& db, const std::string& owner, const std::string& request_id,
                                               const std::string& submission_hash, bool is_study, const std::string& study_name,
                                               const std::vector<ExperimentRow>& experiments);
@@ -49,11 +51,12 @@ struct ExperimentFilter {
   std::string owner, state, kind, model, tag;
   int64_t limit = 1000;
 };
-// Newest first.
+// Newest first. `spec` and `typed_spec` are left empty: a thousand of them could be gigabytes. `model` is a name or name@hash.
 absl::StatusOr<std::vector<ExperimentRow>> ListExperiments(Connection& db, const ExperimentFilter& filter);
 // Those in no final state, oldest first: what a server that starts must take up again.
 absl::StatusOr<std::vector<ExperimentRow>> UnfinishedExperiments(Connection& db);
-// Changes the state; does nothing and returns false if the present state is final (done, failed, cancelled).
+// Changes the state; does nothing and returns false if the present state is final (done, failed, cancelled). The first
+// "running" stamps started_us, a final state finished_us.
 absl::StatusOr<bool> SetExperimentState(Connection& db, int64_t id, const std::string& state, const std::string& reason,
                                         int64_t now_us);
 // The resolved spec again (weights hashes became known).
@@ -67,8 +70,9 @@ struct NewTask {
   std::string weights_hash;
 };
 // Inserts one slice of a stage's tasks [first_index, ...) and links them. `numerics_class` empty: tasks not pinned yet, each
-// new; else an existing task of (key, class) is linked instead. Inserting the same indices again does nothing (planning is idempotent).
-absl::Status InsertStageTasks(Connection& db, class ArtifactFiles& files, int64_t experiment, int64_t stage, int64_t first_index,
+// new; else an existing task of (key, class) is linked instead (one that failed or was unwanted gets a fresh start). Inserting
+// the same indices again does nothing (planning is idempotent). `bypass_reuse`: tasks are shared within this experiment only.
+absl::Status InsertStageTasks(Connection& db, ArtifactFiles& files, int64_t experiment, int64_t stage, int64_t first_index,
                               const std::vector<NewTask>& tasks, const std::string& numerics_class, bool bypass_reuse);
 struct StageRow {
   int64_t stage = 0;  // from 1
@@ -82,9 +86,10 @@ absl::Status CompleteStage(Connection& db, int64_t experiment, int64_t stage);
 absl::StatusOr<std::vector<StageRow>> StagesOf(Connection& db, int64_t experiment);
 
 // Pins the experiment to a class and gives the class to its unpinned tasks; where (key, class) exists already, the link
-// moves to that task and the unpinned one goes. Returns how many were merged. FAILED_PRECONDITION if pinned to another.
+// moves to that task (a failed or unwanted one gets a fresh start) and the unpinned one goes: task ids read before are stale.
+// Returns how many were merged. FAILED_PRECONDITION if pinned to another.
 absl::StatusOr<int64_t> PinExperiment(Connection& db, int64_t experiment, const std::string& numerics_class);
-// Cancel and failure detach: tasks that no unfinished experiment wants any more and that never ran are marked so that they are not granted.
+// Cancel and failure detach: pending tasks that no other unfinished experiment wants become unwanted, so that they are not granted.
 absl::Status DetachExperiment(Connection& db, int64_t experiment);
 
 }  // namespace ropelab::store

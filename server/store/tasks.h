@@ -32,6 +32,8 @@ struct TaskRow {
 absl::StatusOr<std::vector<TaskRow>> TasksOf(Connection& db, int64_t experiment, int64_t stage);
 absl::StatusOr<TaskRow> GetTask(Connection& db, int64_t task);
 absl::StatusOr<std::string> MeasurementOf(Connection& db, const ArtifactFiles& files, int64_t task);  // serialized
+// Tasks of the experiment that may be granted: each once, in plan order.
+absl::StatusOr<std::vector<int64_t>> PendingTasks(Connection& db, int64_t experiment);
 // Unfinished experiments that want this task.
 absl::StatusOr<std::vector<int64_t>> ExperimentsWanting(Connection& db, int64_t task);
 
@@ -47,21 +49,28 @@ struct GrantedLease {
   Token token;
   int64_t resume_after = 0;
 };
-// Opens the next attempt of a pending task. FAILED_PRECONDITION if it is not pending.
+// Opens the next attempt of a pending task. FAILED_PRECONDITION if it is not pending, not pinned, or pinned to another class
+// than the worker's.
 absl::StatusOr<GrantedLease> OpenAttempt(Connection& db, const GrantFacts& facts);
-// A held lease goes on under a new session: the open attempt takes the new epoch. FAILED_PRECONDITION: revoke.
+// A held lease goes on under a new session: the open attempt takes the new epoch. The old token may be of any earlier session
+// of this attempt (the answer that carried a newer one may have been lost). FAILED_PRECONDITION: revoke.
 absl::StatusOr<GrantedLease> AdoptAttempt(Connection& db, const Token& old_token, int64_t new_epoch);
 
 enum class Committed { kStored, kDuplicate, kDivergent, kFenced, kOutOfOrder };
 // One reading. kFenced: the token's attempt is not the open one, nothing was written. kDuplicate: same sequence, same
 // digest. kDivergent: same sequence, another digest; kept aside in `divergences`, the first stays. kOutOfOrder: sequence is not
-// one past the last; nothing was written.
+// one past the last; nothing was written. A reading that comes late to a finished task is kDuplicate whatever its token,
+// kDivergent if an attempt of this task ever took it, else kFenced. INVALID_ARGUMENT: sha256 is not the body's. A body over
+// 64 KiB becomes a file; whoever puts it into `files` before, off the writer thread, spares that thread two syncs.
 absl::StatusOr<Committed> CommitReading(Connection& db, ArtifactFiles& files, const Token& token, int64_t sequence,
                                         const std::string& sha256, const std::string& body, int64_t now_us);
-// kDuplicate: the task is finished with this very digest. kDivergent: count or digest differ from what is stored.
+// `sequence` is one past the last reading, `digest` SHA-256 over the stored readings' digests (hex, in order).
+// kDuplicate: the task is finished with this very digest. kDivergent: fewer readings than are stored, or another digest; the
+// digest is kept in `divergences` and the task stays as it is. kOutOfOrder: readings are still missing.
 absl::StatusOr<Committed> CommitCompletion(Connection& db, const Token& token, int64_t sequence, const std::string& digest,
                                            const std::string& fed_ids_digest, int64_t device_ms, int64_t now_us);
-// How an attempt ends without a result. `next_state`: pending, failed or poisoned. Returns false when fenced.
+// How an attempt ends without a result. `next_state`: pending, failed or poisoned; pending becomes unwanted where no
+// unfinished experiment wants the task. Returns false when fenced.
 struct AttemptEnd {
   std::string outcome;  // lost, failed, handed back, cancelled
   std::string cause, log_tail;
@@ -70,6 +79,8 @@ struct AttemptEnd {
   int64_t now_us = 0;
 };
 absl::StatusOr<bool> EndAttempt(Connection& db, const Token& token, const AttemptEnd& end);
+// Whether the attempt got any reading committed: one that did is not charged when its worker is lost.
+absl::StatusOr<bool> AttemptCommittedAny(Connection& db, const Token& token);
 struct OpenAttemptRow {
   Token token;
   std::string worker, incarnation;
@@ -83,7 +94,7 @@ struct AttemptRow {
 };
 absl::StatusOr<std::vector<AttemptRow>> AttemptsOf(Connection& db, int64_t task);
 
-// Bodies of a finished task's readings, in sequence.
+// Bodies of a task's readings, in sequence.
 absl::Status ForEachReading(Connection& db, const ArtifactFiles& files, int64_t task,
                             absl::FunctionRef<absl::Status(int64_t sequence, const std::string& body)> visit);
 absl::StatusOr<int64_t> DivergencesOf(Connection& db, int64_t experiment);
