@@ -1,0 +1,53 @@
+#include "server/api/catalogue.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/status_macros.h"
+#include "server/experiments/model_names.h"
+
+namespace ropelab::api {
+
+ModelLine ParseModelLine(const std::string& line) {
+  const size_t at = line.rfind('@');
+  return at == std::string::npos ? ModelLine{line, ""} : ModelLine{line.substr(0, at), line.substr(at + 1)};
+}
+
+absl::StatusOr<StoredCatalogue> StoredCatalogue::Read(store::Store& store) {
+  std::vector<store::ModelRow> rows;
+  ROPELAB_RETURN_IF_ERROR(store.Read([&](store::Connection& db) -> absl::Status {
+    ROPELAB_ASSIGN_OR_RETURN(rows, store::KnownModels(db));
+    return absl::OkStatus();
+  }));
+  return StoredCatalogue(std::move(rows));
+}
+
+std::vector<experiments::ModelFacts> StoredCatalogue::Models() const {
+  std::vector<experiments::ModelFacts> models;
+  for (const store::ModelRow& row : rows_) {
+    const v1::ModelAnnouncement& known = row.announcement;
+    experiments::ModelFacts& facts = models.emplace_back();
+    facts.name = known.name();
+    facts.weights_hash = known.weights_hash();
+    facts.config_hash = known.config_hash();
+    facts.tokenizer_hash = known.tokenizer_hash();
+    facts.bytes = known.bytes();
+    facts.config = known.config();
+    facts.problem = known.problem();
+  }
+  return models;
+}
+
+std::string StoredCatalogue::ModelLines(const v1::ExperimentSpec& resolved) const {
+  std::vector<std::string> references(resolved.models().begin(), resolved.models().end());
+  if (!resolved.model().empty()) {
+    references.insert(references.begin(), resolved.model());
+  }
+  const std::vector<experiments::ModelFacts> known = Models();
+  return absl::StrJoin(references, "\n", [&known](std::string* out, const std::string& typed) {
+    const absl::StatusOr<experiments::ModelFacts> model = experiments::FindModel(known, typed);
+    // Resolution found it a moment ago, in this very catalogue.
+    absl::StrAppend(out, model.ok() ? model->name : typed, "@", model.ok() ? model->weights_hash : "");
+  });
+}
+
+}  // namespace ropelab::api

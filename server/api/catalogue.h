@@ -1,0 +1,37 @@
+// Every model that a worker ever announced, as a spec's resolution sees it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ropelab/v1/spec.pb.h"
+#include "server/experiments/experiment.h"
+#include "server/store/models.h"
+#include "server/store/store.h"
+
+namespace ropelab::api {
+
+// A line of store::ExperimentRow::models: name@weights_hash, the hash empty while no worker has computed it.
+struct ModelLine {
+  std::string name, weights_hash;
+};
+ModelLine ParseModelLine(const std::string& line);
+
+class StoredCatalogue : public experiments::Catalogue {
+ public:
+  StoredCatalogue() = default;
+  explicit StoredCatalogue(std::vector<store::ModelRow> rows) : rows_(std::move(rows)) {}
+  static absl::StatusOr<StoredCatalogue> Read(store::Store& store);
+
+  // Those that can be loaded: one entry per (name, config hash, weights hash), so a name may come several
+  // times.
+  std::vector<experiments::ModelFacts> Models() const override;
+  // The ModelLines of a resolved spec, in its order.
+  std::string ModelLines(const v1::ExperimentSpec& resolved) const;
+
+ private:
+  std::vector<store::ModelRow> rows_;
+};
+
+}  // namespace ropelab::api
