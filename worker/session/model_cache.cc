@@ -1,0 +1,188 @@
+#include "worker/session/model_cache.h"
+
+#include <malloc.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/clock.h"
+#include "common/status_macros.h"
+#include "spdlog/spdlog.h"
+#include "worker/formats/checkpoint.h"
+#include "worker/session/config_message.h"
+#include "worker/session/model_scan.h"
+
+namespace ropelab::session {
+namespace {
+
+absl::StatusOr<at::ScalarType> ScalarType(v1::Dtype::Value dtype) {
+  switch (dtype) {
+    case v1::Dtype::FLOAT32:
+      return at::kFloat;
+    case v1::Dtype::BFLOAT16:
+      return at::kBFloat16;
+    case v1::Dtype::FLOAT16:
+      return at::kHalf;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("dtype ", v1::Dtype::Value_Name(dtype),
+                       " is not one that this worker loads: FLOAT32, BFLOAT16 or FLOAT16"));
+  }
+}
+
+// The parts of two stamps that differ, so that the message names the file.
+std::string Difference(const std::string& before, const std::string& after) {
+  const std::vector<std::string> was = absl::StrSplit(before, ';');
+  const std::vector<std::string> is = absl::StrSplit(after, ';');
+  for (size_t i = 0; i < std::max(was.size(), is.size()); ++i) {
+    const std::string a = i < was.size() ? was[i] : "nothing";
+    const std::string b = i < is.size() ? is[i] : "nothing";
+    if (a != b) return absl::StrCat(a, " became ", b);
+  }
+  return "no file";
+}
+
+absl::Status CheckIdentity(const std::string& name, const std::string& directory,
+                           const v1::ModelIdentity& wanted, const v1::ModelIdentity& found) {
+  const struct {
+    const char* what;
+    const std::string& wanted;
+    const std::string& found;
+  } parts[] = {{"weights", wanted.weights_hash(), found.weights_hash()},
+               {"config.json", wanted.config_hash(), found.config_hash()},
+               {"tokenizer.json", wanted.tokenizer_hash(), found.tokenizer_hash()}};
+  for (const auto& part : parts) {
+    if (part.wanted != part.found) {
+      return absl::AbortedError(
+          absl::StrCat("model ", name, " in ", directory, ": ", part.what, " changed: the task is on ",
+                       part.wanted.empty() ? "none" : part.wanted.substr(0, 16), ", the directory holds ",
+                       part.found.empty() ? "none" : part.found.substr(0, 16),
+                       "; put the old files back or submit again"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const model::LoadedModel>> ModelCache::Get(
+    const v1::Grant& grant, absl::FunctionRef<void(bool)> loading, measure::Recorder& recorder) {
+  const v1::ModelIdentity& wanted = grant.measurement().model();
+  ROPELAB_ASSIGN_OR_RETURN(const FoundModel found, FindModel(options_.roots, grant.model()));
+  ROPELAB_ASSIGN_OR_RETURN(const std::string stamp, formats::DirectoryStamp(found.directory));
+  {
+    MutexLock lock(&mutex_);
+    for (auto held = held_.begin(); held != held_.end(); ++held) {
+      if (held->directory != found.directory) continue;
+      if (held->stamp != stamp) {
+        const std::string difference = Difference(held->stamp, stamp);
+        Drop(held);
+        return absl::AbortedError(absl::StrCat("model ", found.name, " in ", found.directory,
+                                               " changed after it was loaded: ", difference));
+      }
+      if (held->identity.dtype() != wanted.dtype()) continue;
+      ROPELAB_RETURN_IF_ERROR(CheckIdentity(found.name, found.directory, wanted, held->identity));
+      held_.splice(held_.begin(), held_, held);
+      return held_.front().model;
+    }
+  }
+  loading(true);
+  absl::StatusOr<Held> loaded = Load(found.name, found.directory, wanted, recorder);
+  loading(false);
+  ROPELAB_RETURN_IF_ERROR(loaded.status());
+  MutexLock lock(&mutex_);
+  held_.push_front(*std::move(loaded));
+  if (options_.metrics != nullptr) options_.metrics->ResidentModels(static_cast<double>(Resident()));
+  return held_.front().model;
+}
+
+absl::StatusOr<ModelCache::Held> ModelCache::Load(const std::string& name, const std::string& directory,
+                                                  const v1::ModelIdentity& wanted,
+                                                  measure::Recorder& recorder) {
+  const auto began = Clock::Real().Monotonic();
+  ROPELAB_ASSIGN_OR_RETURN(const at::ScalarType dtype, ScalarType(wanted.dtype()));
+  Held held;
+  held.directory = directory;
+  ROPELAB_ASSIGN_OR_RETURN(held.stamp, formats::DirectoryStamp(directory));
+  ROPELAB_ASSIGN_OR_RETURN(const formats::ModelConfig config, formats::ReadConfig(directory));
+  held.identity.set_dtype(wanted.dtype());
+  held.identity.set_config_hash(formats::ConfigHash(config));
+  ROPELAB_ASSIGN_OR_RETURN(*held.identity.mutable_tokenizer_hash(), formats::TokenizerHash(directory));
+  const auto progress = [&](int64_t done, int64_t total) {
+    return recorder.Progress(static_cast<double>(done), static_cast<double>(total)).ok();
+  };
+  ROPELAB_ASSIGN_OR_RETURN(*held.identity.mutable_weights_hash(),
+                           formats::WeightsHash(directory, options_.cache_dir, progress));
+  ROPELAB_RETURN_IF_ERROR(CheckIdentity(name, directory, wanted, held.identity));
+
+  const int64_t estimate = CountParameters(config) * static_cast<int64_t>(at::elementSize(dtype));
+  const int64_t room = MakeRoom(estimate, nullptr);
+  if (options_.memory_limit > 0 && room <= 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("model ", name, ": no memory left of --memory-limit ", options_.memory_limit));
+  }
+  ROPELAB_ASSIGN_OR_RETURN(held.model,
+                           model::LoadModel(directory, dtype, options_.device, room,
+                                            [&](int64_t done, int64_t total) { progress(done, total); }));
+  ROPELAB_ASSIGN_OR_RETURN(const std::string after, formats::DirectoryStamp(directory));
+  if (after != held.stamp) {
+    return absl::AbortedError(absl::StrCat("model ", name, " in ", directory,
+                                           " changed while it was loaded: ", Difference(held.stamp, after)));
+  }
+  const double seconds = std::chrono::duration<double>(Clock::Real().Monotonic() - began).count();
+  spdlog::info("model {} loaded: {} bytes in {:.2f} s", name, held.model->bytes, seconds);
+  if (options_.metrics != nullptr)
+    options_.metrics->ModelLoaded(seconds, static_cast<double>(held.model->bytes));
+  return held;
+}
+
+int64_t ModelCache::MakeRoom(int64_t bytes, const model::LoadedModel* keep) {
+  if (options_.memory_limit <= 0) return 0;
+  MutexLock lock(&mutex_);
+  auto held = held_.end();
+  while (held != held_.begin() && Resident() + bytes > options_.memory_limit) {
+    --held;
+    if (held->model.get() == keep) continue;
+    spdlog::info("model {} given back to make room for {} bytes", held->directory, bytes);
+    const auto unwanted = held++;
+    Drop(unwanted);
+  }
+  return options_.memory_limit - Resident();
+}
+
+void ModelCache::Drop(std::list<Held>::iterator held) {
+  held_.erase(held);
+  malloc_trim(0);  // the allocator is told to keep freed memory; here it must not
+  if (options_.metrics != nullptr) options_.metrics->ResidentModels(static_cast<double>(Resident()));
+}
+
+int64_t ModelCache::Resident() const {
+  int64_t bytes = 0;
+  for (const Held& held : held_) bytes += held.model->bytes;
+  return bytes;
+}
+
+v1::WeightsHash ModelCache::Hash(const std::string& model,
+                                 absl::FunctionRef<bool(int64_t done, int64_t total)> keep_going) const {
+  v1::WeightsHash answer;
+  answer.set_model(model);
+  const auto fill = [&]() -> absl::Status {
+    ROPELAB_ASSIGN_OR_RETURN(const FoundModel found, FindModel(options_.roots, model));
+    ROPELAB_ASSIGN_OR_RETURN(const formats::ModelConfig config, formats::ReadConfig(found.directory));
+    answer.set_config_hash(formats::ConfigHash(config));
+    ROPELAB_ASSIGN_OR_RETURN(*answer.mutable_weights_hash(),
+                             formats::WeightsHash(found.directory, options_.cache_dir, keep_going));
+    return absl::OkStatus();
+  };
+  if (const absl::Status status = fill(); !status.ok()) answer.set_problem(std::string(status.message()));
+  return answer;
+}
+
+std::string ModelCache::MostRecentWeightsHash() const {
+  MutexLock lock(&mutex_);
+  return held_.empty() ? "" : held_.front().identity.weights_hash();
+}
+
+}  // namespace ropelab::session

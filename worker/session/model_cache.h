@@ -1,0 +1,65 @@
+// The models that this process holds: loaded when a task needs one, kept while memory allows, the least
+// recently used given back first. A directory that changed under a held model fails the task that notices it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "common/mutex.h"
+#include "ropelab/v1/worker_service.pb.h"
+#include "worker/measure/measurement.h"
+#include "worker/model/loaded_model.h"
+#include "worker/session/worker_metrics.h"
+
+namespace ropelab::session {
+
+class ModelCache {
+ public:
+  struct Options {
+    std::vector<std::string> roots;
+    std::string cache_dir;
+    at::Device device = at::kCPU;
+    int64_t memory_limit = 0;          // bytes for models and activations; 0: none
+    WorkerMetrics* metrics = nullptr;  // may be null
+  };
+  explicit ModelCache(Options options) : options_(std::move(options)) {}
+
+  // The model of a grant, in the dtype that it names. Measuring thread only, which makes loads single-flight.
+  // Progress of hashing and loading goes to the recorder. ABORTED: the directory is not, or no longer, what
+  // the task names; NOT_FOUND; CANCELLED.
+  absl::StatusOr<std::shared_ptr<const model::LoadedModel>> Get(const v1::Grant& grant,
+                                                                absl::FunctionRef<void(bool)> loading,
+                                                                measure::Recorder& recorder);
+  // Gives back other models until `bytes` fit beside `keep`. Measuring thread only. Returns the bytes that
+  // are free now; 0 when there is no limit.
+  int64_t MakeRoom(int64_t bytes, const model::LoadedModel* keep);
+
+  // Any thread.
+  v1::WeightsHash Hash(const std::string& model,
+                       absl::FunctionRef<bool(int64_t done, int64_t total)> keep_going) const;
+  std::string MostRecentWeightsHash() const;  // empty: no model is held
+
+ private:
+  struct Held {
+    std::string directory;
+    std::string stamp;
+    v1::ModelIdentity identity;
+    std::shared_ptr<const model::LoadedModel> model;
+  };
+  absl::StatusOr<Held> Load(const std::string& name, const std::string& directory,
+                            const v1::ModelIdentity& wanted, measure::Recorder& recorder);
+  void Drop(std::list<Held>::iterator held) ROPELAB_REQUIRES(mutex_);
+  int64_t Resident() const ROPELAB_REQUIRES(mutex_);
+
+  const Options options_;
+  mutable Mutex mutex_;
+  std::list<Held> held_ ROPELAB_GUARDED_BY(mutex_);  // most recently used first
+};
+
+}  // namespace ropelab::session

@@ -1,0 +1,89 @@
+#include "worker/session/model_scan.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/status_macros.h"
+#include "spdlog/spdlog.h"
+#include "worker/formats/checkpoint.h"
+#include "worker/session/config_message.h"
+
+namespace ropelab::session {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status Fill(const FoundModel& model, v1::ModelAnnouncement& announcement) {
+  ROPELAB_ASSIGN_OR_RETURN(const formats::ModelConfig config, formats::ReadConfig(model.directory));
+  *announcement.mutable_config() = ToMessage(config);
+  announcement.set_config_hash(formats::ConfigHash(config));
+  ROPELAB_ASSIGN_OR_RETURN(const std::string tokenizer, formats::TokenizerHash(model.directory));
+  announcement.set_tokenizer_hash(tokenizer);
+  ROPELAB_ASSIGN_OR_RETURN(const formats::Checkpoint checkpoint, formats::Checkpoint::Open(model.directory));
+  announcement.set_bytes(checkpoint.bytes());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<FoundModel>> FindModels(const std::vector<std::string>& roots) {
+  std::vector<FoundModel> found;
+  for (const std::string& root : roots) {
+    std::error_code error;
+    fs::directory_iterator entries(root, error);
+    if (error) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--models ", root, ": ", error.message(), "; give a directory that holds one directory per model"));
+    }
+    for (; entries != fs::directory_iterator(); entries.increment(error)) {
+      if (error) break;
+      const fs::path path = entries->path();
+      std::error_code unreadable;
+      if (!fs::exists(path / "config.json", unreadable)) continue;
+      const std::string name = path.filename().string();
+      const auto twin =
+          std::find_if(found.begin(), found.end(), [&](const FoundModel& m) { return m.name == name; });
+      if (twin != found.end()) {
+        spdlog::warn("model {} lies in {} and in {}; the first is used", name, twin->directory,
+                     path.string());
+        continue;
+      }
+      found.push_back({name, path.string()});
+    }
+  }
+  std::sort(found.begin(), found.end(),
+            [](const FoundModel& a, const FoundModel& b) { return a.name < b.name; });
+  return found;
+}
+
+absl::StatusOr<FoundModel> FindModel(const std::vector<std::string>& roots, const std::string& name) {
+  // A name comes over the wire: only a plain one may become a path.
+  const bool plain = !name.empty() && name.find('/') == std::string::npos && name != "." && name != "..";
+  for (const std::string& root : roots) {
+    const fs::path path = fs::path(root) / name;
+    std::error_code error;
+    if (plain && fs::exists(path / "config.json", error)) return FoundModel{name, path.string()};
+  }
+  return absl::NotFoundError(absl::StrCat("model ", name, " is not under ", absl::StrJoin(roots, ", "),
+                                          " (a directory with a config.json)"));
+}
+
+v1::ModelAnnouncement Announce(const FoundModel& model, const std::string& cache_dir) {
+  v1::ModelAnnouncement announcement;
+  announcement.set_name(model.name);
+  if (const absl::Status status = Fill(model, announcement); !status.ok()) {
+    announcement.set_problem(std::string(status.message()));
+    spdlog::warn("model {} cannot be used: {}", model.name, announcement.problem());
+    return announcement;
+  }
+  // Refusing to go on stops before the first byte unless the cache answers.
+  const absl::StatusOr<std::string> known =
+      formats::WeightsHash(model.directory, cache_dir, [](int64_t, int64_t) { return false; });
+  if (known.ok()) announcement.set_weights_hash(*known);
+  return announcement;
+}
+
+}  // namespace ropelab::session

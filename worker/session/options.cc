@@ -1,0 +1,73 @@
+#include "worker/session/options.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+#include "common/version.h"
+
+namespace ropelab::session {
+namespace {
+
+constexpr char kExample[] =
+    "Example:\n"
+    "  ropelab-worker --server 127.0.0.1:7400 --models ./models\n"
+    "serves every checkpoint ./models/NAME (a directory with a config.json) to the server on this host.\n"
+    "Commands that need no server (inspect, plant, numerics): ropelab-worker COMMAND --help";
+
+std::string DefaultCacheDir() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/') {
+    return std::string(cache) + "/ropelab";
+  }
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') {
+    return std::string(home) + "/.cache/ropelab";
+  }
+  return "/tmp/ropelab-cache-" + std::to_string(getuid());
+}
+
+std::string CheckLabel(const std::string& label) {
+  const size_t equals = label.find('=');
+  return equals == std::string::npos || equals == 0 ? "'" + label + "' is not KEY=VALUE" : "";
+}
+
+}  // namespace
+
+ParsedCommandLine ParseCommandLine(int argc, char** argv) {
+  ParsedCommandLine parsed;
+  WorkerOptions& options = parsed.options;
+  options.cache_dir = DefaultCacheDir();
+  CLI::App app("Measures on the models that it holds, for a ropelab server.", "ropelab-worker");
+  app.footer(kExample);
+  app.set_version_flag("--version", Build());
+  app.add_option("--server", options.server.target, "HOST:PORT of the server")->required();
+  app.add_option("--models", options.models, "directories that hold one directory per model")->delimiter(',');
+  app.add_option("--device", options.device, "cpu or cuda:N")->capture_default_str();
+  app.add_option("--metrics", options.metrics, "HOST:PORT of /metrics and /healthz, port 0: a free one")
+      ->capture_default_str();
+  app.add_option("--threads", options.threads,
+                 "threads that compute (default: the CPUs this process may use)")
+      ->check(CLI::Range(1, 4096));
+  app.add_option(
+         "--memory-limit", options.memory_limit,
+         "bytes for models and activations, with k, m, g if you like (default: four fifths of the memory)")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--id", options.id, "this worker's name (default: host/device/number)");
+  app.add_option("--label", options.labels, "KEY=VALUE, shown with the worker; may be repeated")
+      ->check(CLI::Validator(CheckLabel, "KEY=VALUE"));
+  app.add_option("--cache-dir", options.cache_dir, "where weights hashes are remembered")
+      ->capture_default_str();
+  app.add_option("--token-file", options.token_file, "file with the worker's token");
+  app.add_option("--tls-ca", options.server.tls_ca,
+                 "PEM file of the authority that signed the server's certificate");
+  app.add_flag("--insecure", options.server.insecure, "speak in plain text with a server on another host");
+  try {
+    app.parse(argc, argv);
+    parsed.run = true;
+  } catch (const CLI::ParseError& error) {
+    parsed.exit_code = app.exit(error) == 0 ? 0 : 2;
+  }
+  return parsed;
+}
+
+}  // namespace ropelab::session

@@ -1,0 +1,35 @@
+#include "worker/session/task_function.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+
+namespace ropelab::session {
+namespace {
+
+absl::StatusOr<measure::Outcome> RunTask(ModelCache& cache, const v1::Grant& grant,
+                                         absl::FunctionRef<void(bool)> loading, measure::Recorder& recorder) {
+  const v1::Measurement& measurement = grant.measurement();
+  if (!measurement.has_model()) {
+    return measure::Measure(measurement, nullptr, {cache.MakeRoom(0, nullptr)}, recorder);
+  }
+  ROPELAB_ASSIGN_OR_RETURN(const std::shared_ptr<const model::LoadedModel> model,
+                           cache.Get(grant, loading, recorder));
+  ROPELAB_ASSIGN_OR_RETURN(const int64_t needed, measure::ActivationBytes(measurement, *model));
+  const int64_t room = cache.MakeRoom(needed, model.get());
+  if (room != 0 && needed > room) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the task needs ", needed, " bytes beside model ", grant.model(), " (", model->bytes,
+                     " bytes), and this worker has ", room, "; shorten the prompt or raise --memory-limit"));
+  }
+  return measure::Measure(measurement, model.get(), {room}, recorder);
+}
+
+}  // namespace
+
+TaskFunction MakeTaskFunction(ModelCache* cache) {
+  return [cache](const v1::Grant& grant, absl::FunctionRef<void(bool)> loading, measure::Recorder& recorder) {
+    return RunTask(*cache, grant, loading, recorder);
+  };
+}
+
+}  // namespace ropelab::session
