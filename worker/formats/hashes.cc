@@ -86,13 +86,13 @@ void WriteCache(const std::string& path, const std::string& stamp, const std::st
 absl::StatusOr<std::string> WeightsHash(const std::string& directory, const std::string& cache_dir,
                                         absl::FunctionRef<bool(int64_t done, int64_t total)> keep_going) {
   ROPELAB_ASSIGN_OR_RETURN(const ShardList shards, FindShards(directory));
-  ROPELAB_ASSIGN_OR_RETURN(const std::string stamp, StampFiles(directory, shards.files, /*with_ctime=*/true));
+  ROPELAB_ASSIGN_OR_RETURN(const std::string stamp, StampFiles(directory, shards.files, /*with_inode=*/true));
   const std::string path = cache_dir.empty() ? std::string() : CachePath(directory, cache_dir);
   if (!path.empty()) {
     if (const std::optional<std::string> cached = ReadCache(path, stamp)) return *cached;
   }
   ROPELAB_ASSIGN_OR_RETURN(const std::string hash, HashTensors(directory, keep_going));
-  ROPELAB_ASSIGN_OR_RETURN(const std::string after, StampFiles(directory, shards.files, /*with_ctime=*/true));
+  ROPELAB_ASSIGN_OR_RETURN(const std::string after, StampFiles(directory, shards.files, /*with_inode=*/true));
   if (after != stamp) {
     return absl::FailedPreconditionError(absl::StrCat(directory, ": a shard changed while it was hashed (",
                                                       stamp, " became ", after,
@@ -114,7 +114,7 @@ absl::StatusOr<std::string> DirectoryStamp(const std::string& directory) {
   ROPELAB_ASSIGN_OR_RETURN(const ShardList shards, FindShards(directory));
   std::vector<std::string> files = {"config.json", "tokenizer.json", "model.safetensors.index.json"};
   files.insert(files.end(), shards.files.begin(), shards.files.end());
-  return StampFiles(directory, files, /*with_ctime=*/false);
+  return StampFiles(directory, files, /*with_inode=*/false);
 }
 
 }  // namespace ropelab::formats

@@ -57,7 +57,7 @@ absl::StatusOr<ShardList> FindShards(const std::string& directory) {
 }
 
 absl::StatusOr<std::string> StampFiles(const std::string& directory, const std::vector<std::string>& files,
-                                       bool with_ctime) {
+                                       bool with_inode) {
   std::string stamp;
   for (const std::string& file : files) {
     const std::string path = (std::filesystem::path(directory) / file).string();
@@ -74,7 +74,7 @@ absl::StatusOr<std::string> StampFiles(const std::string& directory, const std::
       return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
     };
     absl::StrAppend(&stamp, status.st_size, "@", nanoseconds(status.st_mtim));
-    if (with_ctime) absl::StrAppend(&stamp, "/", nanoseconds(status.st_ctim));
+    if (with_inode) absl::StrAppend(&stamp, "/", status.st_ino, "@", nanoseconds(status.st_ctim));
   }
   return stamp;
 }

@@ -19,8 +19,8 @@ struct ShardList {
 absl::StatusOr<ShardList> FindShards(const std::string& directory);
 
 // "name=size@mtime_ns" of each file, joined by ";" in the order given; a missing file is "name=-". With
-// `with_ctime`, the time of the last change of the inode as well, which no tool can set back.
+// `with_inode`, the inode and the time of its last change as well, which no tool can set back.
 absl::StatusOr<std::string> StampFiles(const std::string& directory, const std::vector<std::string>& files,
-                                       bool with_ctime);
+                                       bool with_inode);
 
 }  // namespace ropelab::formats

@@ -61,8 +61,8 @@ absl::StatusOr<at::Tensor> ReadTensor(const formats::TensorEntry& entry,
   if (!AllFinite(converted)) {
     if (AllFinite(stored)) {
       return absl::InvalidArgumentError(absl::StrCat(where, " holds values beyond the range of ",
-                                                     c10::toString(dtype),
-                                                     "; load the model as float32 or bfloat16"));
+                                                     dtype == at::kHalf ? "float16" : "bfloat16",
+                                                     "; load the model as float32"));
     }
     return absl::InvalidArgumentError(
         absl::StrCat(where, " holds NaN or infinity; the checkpoint is damaged: copy or save it again"));

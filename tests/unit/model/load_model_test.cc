@@ -1,0 +1,285 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/unit/formats/temporary_directory.h"
+#include "worker/formats/plant.h"
+#include "worker/formats/safetensors_writer.h"
+#include "worker/model/loaded_model.h"
+
+namespace ropelab::model {
+namespace {
+
+using ::ropelab::testing::TemporaryDirectory;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+void Silent(int64_t, int64_t) {}
+
+absl::StatusOr<std::shared_ptr<const LoadedModel>> Load(const std::string& directory,
+                                                        at::ScalarType dtype = at::kFloat,
+                                                        int64_t limit = 0) {
+  return LoadModel(directory, dtype, at::kCPU, limit, Silent);
+}
+
+std::string Fixture(const std::string& name) {
+  const char* root = std::getenv("ROPELAB_FIXTURES");
+  return (std::filesystem::path(root != nullptr ? root : ROPELAB_FIXTURES_DEFAULT) / "models" / name)
+      .string();
+}
+
+#define SKIP_WITHOUT_FIXTURE(name)                                                     \
+  if (!std::filesystem::exists(Fixture(name))) {                                       \
+    GTEST_SKIP() << "fixture " << Fixture(name) << " is absent: set ROPELAB_FIXTURES"; \
+  }
+
+constexpr char kConfig[] =
+    R"({"model_type":"llama","hidden_size":2,"num_hidden_layers":1,"num_attention_heads":1,
+  "intermediate_size":2,"vocab_size":3,"torch_dtype":"float32","tie_word_embeddings":true,"eos_token_id":2})";
+
+formats::NamedTensor Floats(const std::string& name, std::vector<int64_t> shape, float first) {
+  int64_t count = 1;
+  for (const int64_t dimension : shape) count *= dimension;
+  std::string bytes;
+  for (int64_t i = 0; i < count; ++i) {
+    const float value = first + static_cast<float>(i);
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  return {name, "F32", std::move(shape), bytes};
+}
+
+// A model of one layer, one head and D = 2, values that count upwards.
+std::vector<formats::NamedTensor> TinyTensors() {
+  const std::string layer = "model.layers.0.";
+  return {Floats("model.embed_tokens.weight", {3, 2}, 1),
+          Floats(layer + "input_layernorm.weight", {2}, 2),
+          Floats(layer + "self_attn.q_proj.weight", {2, 2}, 3),
+          Floats(layer + "self_attn.k_proj.weight", {2, 2}, 4),
+          Floats(layer + "self_attn.v_proj.weight", {2, 2}, 5),
+          Floats(layer + "self_attn.o_proj.weight", {2, 2}, 6),
+          Floats(layer + "post_attention_layernorm.weight", {2}, 7),
+          Floats(layer + "mlp.gate_proj.weight", {2, 2}, 8),
+          Floats(layer + "mlp.up_proj.weight", {2, 2}, 9),
+          Floats(layer + "mlp.down_proj.weight", {2, 2}, 10),
+          Floats("model.norm.weight", {2}, 11)};
+}
+
+void WriteTiny(const TemporaryDirectory& directory, const std::vector<formats::NamedTensor>& tensors) {
+  directory.Write("config.json", kConfig);
+  ASSERT_TRUE(formats::WriteSafetensors(directory.File("model.safetensors"), tensors).ok());
+}
+
+TEST(LoadModel, PutsEveryTensorInItsPlace) {
+  TemporaryDirectory directory;
+  WriteTiny(directory, TinyTensors());
+  const auto model = Load(directory.path());
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Weights& weights = (*model)->weights;
+  ASSERT_EQ(weights.layers.size(), 1u);
+  const LayerWeights& layer = weights.layers[0];
+  const auto first = [](const at::Tensor& tensor) { return tensor.view({-1})[0].item<float>(); };
+  EXPECT_THAT(
+      (std::vector<float>{first(weights.embedding), first(layer.attention_norm), first(layer.query),
+                          first(layer.key), first(layer.value), first(layer.output), first(layer.mlp_norm),
+                          first(layer.gate), first(layer.up), first(layer.down), first(weights.final_norm)}),
+      ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+  EXPECT_FALSE(layer.query_bias.defined());
+  EXPECT_TRUE(weights.lm_head.is_same(weights.embedding));
+  EXPECT_EQ((*model)->bytes, (6 + 3 * 2 + 7 * 4) * 4);
+}
+
+TEST(LoadModel, AlignsEveryTensorAlike) {
+  TemporaryDirectory directory;
+  std::vector<formats::NamedTensor> tensors = TinyTensors();
+  // An odd byte first, and everything after it is unaligned.
+  tensors.insert(tensors.begin(),
+                 formats::NamedTensor{"model.layers.0.self_attn.rotary_emb.inv_freq", "U8", {1}, "x"});
+  WriteTiny(directory, tensors);
+  const auto model = Load(directory.path());
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->weights.final_norm[1].item<float>(), 12);
+  for (const at::Tensor& tensor :
+       {(*model)->weights.embedding, (*model)->weights.layers[0].query, (*model)->weights.final_norm}) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data_ptr()) % 64, 0u);
+    EXPECT_TRUE(tensor.is_contiguous());
+  }
+}
+
+TEST(LoadModel, KeepsTheMappingAliveAfterTheFileIsGone) {
+  TemporaryDirectory directory;
+  WriteTiny(directory, TinyTensors());
+  const auto model = Load(directory.path());
+  ASSERT_TRUE(model.ok()) << model.status();
+  std::filesystem::remove(directory.File("model.safetensors"));
+  EXPECT_EQ((*model)->weights.embedding.sum().item<float>(), 21);
+}
+
+TEST(LoadModel, ReadsTheSharedMatrixUnderEitherTiedName) {
+  TemporaryDirectory directory;
+  std::vector<formats::NamedTensor> tensors = TinyTensors();
+  tensors[0].name = "lm_head.weight";
+  WriteTiny(directory, tensors);
+  const auto model = Load(directory.path());
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->weights.embedding.sum().item<float>(), 21);
+}
+
+TEST(LoadModel, RoundsToTheWantedDtype) {
+  TemporaryDirectory directory;
+  std::vector<formats::NamedTensor> tensors = TinyTensors();
+  const float value = 1.01f;  // bfloat16 has 1.0078125 and 1.015625 around it
+  std::memcpy(tensors[0].bytes.data(), &value, sizeof(value));
+  WriteTiny(directory, tensors);
+  const auto model = Load(directory.path(), at::kBFloat16);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ((*model)->weights.embedding.scalar_type(), at::kBFloat16);
+  EXPECT_EQ((*model)->weights.embedding[0][0].item<float>(), 1.0078125f);
+  EXPECT_EQ((*model)->weights.layers[0].attention_norm.scalar_type(), at::kBFloat16);
+}
+
+void ExpectRefused(const std::vector<formats::NamedTensor>& tensors, std::initializer_list<const char*> words,
+                   at::ScalarType dtype = at::kFloat) {
+  TemporaryDirectory directory;
+  WriteTiny(directory, tensors);
+  const auto model = Load(directory.path(), dtype);
+  ASSERT_FALSE(model.ok());
+  for (const char* word : words) EXPECT_THAT(std::string(model.status().message()), HasSubstr(word));
+}
+
+TEST(LoadModel, RefusesNaNAndNamesFileAndTensor) {
+  std::vector<formats::NamedTensor> tensors = TinyTensors();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(tensors[4].bytes.data() + 8, &nan, sizeof(nan));
+  ExpectRefused(tensors, {"model.safetensors", "v_proj.weight", "NaN"});
+}
+
+TEST(LoadModel, RefusesInfinity) {
+  std::vector<formats::NamedTensor> tensors = TinyTensors();
+  const float infinity = -std::numeric_limits<float>::infinity();
+  std::memcpy(tensors[10].bytes.data(), &infinity, sizeof(infinity));
+  ExpectRefused(tensors, {"model.norm.weight", "infinity"}, at::kBFloat16);
+}
+
+TEST(LoadModel, RefusesAValueThatOverflowsTheDtype) {
+  std::vector<formats::NamedTensor> tensors = TinyTensors();
+  const float large = 70000;
+  std::memcpy(tensors[2].bytes.data(), &large, sizeof(large));
+  ExpectRefused(tensors, {"q_proj.weight", "beyond the range of float16"}, at::kHalf);
+}
+
+TEST(LoadModel, RefusesAWrongShapeWithExpectedAndFound) {
+  std::vector<formats::NamedTensor> tensors = TinyTensors();
+  tensors[3] = Floats(tensors[3].name, {4, 1}, 1);
+  ExpectRefused(tensors, {"k_proj.weight", "[4, 1]", "[2, 2]"});
+}
+
+TEST(LoadModel, RefusesAMissingTensor) {
+  std::vector<formats::NamedTensor> tensors = TinyTensors();
+  tensors.erase(tensors.begin() + 8);
+  ExpectRefused(tensors, {"model.layers.0.mlp.up_proj.weight", "missing"});
+}
+
+TEST(LoadModel, RefusesATensorThatTheConfigDoesNotAccountFor) {
+  std::vector<formats::NamedTensor> tensors = TinyTensors();
+  tensors.push_back(Floats("model.layers.0.self_attn.q_proj.bias", {2}, 1));
+  ExpectRefused(tensors, {"q_proj.bias", "no place"});
+}
+
+TEST(LoadModel, RefusesADtypeThatIsNoWeight) {
+  std::vector<formats::NamedTensor> tensors = TinyTensors();
+  tensors[5] = {tensors[5].name, "I8", {2, 2}, "abcd"};
+  ExpectRefused(tensors, {"o_proj.weight", "I8"});
+}
+
+TEST(LoadModel, RefusesAModelBeyondTheMemoryLimitWithTheFigures) {
+  TemporaryDirectory directory;
+  WriteTiny(directory, TinyTensors());
+  const auto model = Load(directory.path(), at::kFloat, 159);
+  ASSERT_EQ(model.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(model.status().message()), HasSubstr("need 160 bytes"));
+  EXPECT_THAT(std::string(model.status().message()), HasSubstr("159"));
+  EXPECT_TRUE(Load(directory.path(), at::kFloat, 160).ok());
+  EXPECT_TRUE(Load(directory.path(), at::kBFloat16, 80).ok());
+}
+
+TEST(LoadModel, ReportsProgressUpToTheTotal) {
+  TemporaryDirectory directory;
+  WriteTiny(directory, TinyTensors());
+  int64_t last = -1;
+  const auto progress = [&](int64_t done, int64_t total) {
+    EXPECT_GE(done, last);
+    EXPECT_EQ(total, 160);
+    last = done;
+  };
+  ASSERT_TRUE(LoadModel(directory.path(), at::kFloat, at::kCPU, 0, progress).ok());
+  EXPECT_EQ(last, 160);
+}
+
+TEST(LoadModel, LoadsPlantedModelsOfEveryDtype) {
+  for (const formats::Dtype dtype :
+       {formats::Dtype::kFloat32, formats::Dtype::kBFloat16, formats::Dtype::kFloat16}) {
+    TemporaryDirectory directory;
+    formats::PlantOptions options;
+    options.out = directory.path();
+    options.dtype = dtype;
+    options.strength = 12;
+    options.slashes = {{0, 3, 700}};
+    ASSERT_TRUE(formats::Plant(options).ok());
+    const auto model = Load(directory.path());
+    ASSERT_TRUE(model.ok()) << model.status();
+    // Pair 1 of head 3: A sqrt(D) cos(700) = 96 * -0.83330...
+    const float expected = 96.0f * std::cos(700.0f);
+    EXPECT_NEAR((*model)->weights.layers[0].query[3 * 64][0].item<float>(), expected, 0.25);
+  }
+}
+
+struct Shape {
+  const char* name;
+  int64_t layers, heads, kv_heads, head_dim, intermediate, vocabulary;
+  bool tied;
+};
+
+class Fixtures : public ::testing::TestWithParam<Shape> {};
+
+TEST_P(Fixtures, LoadWithTheShapesOfTheirConfigs) {
+  const Shape shape = GetParam();
+  SKIP_WITHOUT_FIXTURE(shape.name);
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    const auto model = Load(Fixture(shape.name), dtype);
+    ASSERT_TRUE(model.ok()) << model.status();
+    const Weights& weights = (*model)->weights;
+    ASSERT_EQ(static_cast<int64_t>(weights.layers.size()), shape.layers);
+    EXPECT_EQ(weights.embedding.sizes(), at::IntArrayRef({shape.vocabulary, 64}));
+    EXPECT_EQ(weights.lm_head.is_same(weights.embedding), shape.tied);
+    EXPECT_EQ(weights.layers.back().query.sizes(), at::IntArrayRef({shape.heads * shape.head_dim, 64}));
+    EXPECT_EQ(weights.layers.back().value.sizes(), at::IntArrayRef({shape.kv_heads * shape.head_dim, 64}));
+    EXPECT_EQ(weights.layers.back().output.sizes(), at::IntArrayRef({64, shape.heads * shape.head_dim}));
+    EXPECT_EQ(weights.layers.back().down.sizes(), at::IntArrayRef({64, shape.intermediate}));
+    EXPECT_EQ(static_cast<int64_t>((*model)->inv_freq.size()), shape.head_dim / 2);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Fixtures,
+                         ::testing::Values(Shape{"llama2_a", 3, 4, 4, 16, 160, 128, true},
+                                           Shape{"llama3_a", 3, 4, 2, 16, 128, 144, false},
+                                           Shape{"llama3bf16_a", 3, 8, 4, 8, 128, 144, true},
+                                           Shape{"stories260K", 5, 8, 4, 8, 172, 512, true}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(ParseDevice, ReadsCpuAndRefusesWhatIsNotThere) {
+  EXPECT_EQ(*ParseDevice("cpu"), at::Device(at::kCPU));
+  EXPECT_THAT(std::string(ParseDevice("gpu").status().message()), HasSubstr("\"gpu\""));
+  EXPECT_FALSE(ParseDevice("meta").ok());
+  EXPECT_FALSE(ParseDevice("cuda:99").ok());
+}
+
+}  // namespace
+}  // namespace ropelab::model
