@@ -45,7 +45,8 @@ struct Limits {
 absl::StatusOr<Outcome> Measure(const v1::Measurement& measurement, const model::LoadedModel* model, const Limits& limits,
                                 Recorder& recorder);
 
-// Bytes that Measure will need beside the weights, at most: what admission checks. The same on every worker.
+// Bytes that Measure will need beside the weights, at most: what admission checks. The same on every worker with
+// as many threads.
 absl::StatusOr<int64_t> ActivationBytes(const v1::Measurement& measurement, const model::LoadedModel& model);
 
 }  // namespace ropelab::measure

@@ -1,0 +1,99 @@
+#include <ATen/ATen.h>
+
+#include <array>
+#include <new>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/measure/kinds.h"
+
+namespace ropelab::measure {
+namespace {
+
+// Every kind of measurement there is. `model` is null exactly where needs_model is false.
+struct Kind {
+  v1::Measurement::KindCase kind;
+  const char* name;
+  bool needs_model;
+  absl::StatusOr<Outcome> (*run)(const v1::Measurement&, const model::LoadedModel*, Recorder&);
+  int64_t (*bytes)(const v1::Measurement&, const model::LoadedModel*);
+};
+
+constexpr std::array kKinds = {
+    Kind{v1::Measurement::kSlashProfile, "slash_profile", true,
+         [](const v1::Measurement& m, const model::LoadedModel* model, Recorder& recorder) {
+           return MeasureSlashProfile(m.slash_profile(), *model, recorder);
+         },
+         [](const v1::Measurement& m, const model::LoadedModel* model) {
+           return SlashProfileBytes(m.slash_profile(), *model);
+         }},
+    Kind{v1::Measurement::kSampling, "sampling", true,
+         [](const v1::Measurement& m, const model::LoadedModel* model, Recorder& recorder) {
+           return MeasureSampling(m.sampling(), *model, recorder);
+         },
+         [](const v1::Measurement& m, const model::LoadedModel* model) {
+           return SamplingBytes(m.sampling(), *model);
+         }},
+    Kind{v1::Measurement::kRopeGeometry, "rope_geometry", false,
+         [](const v1::Measurement& m, const model::LoadedModel*, Recorder& recorder) {
+           return MeasureRopeGeometry(m.rope_geometry(), recorder);
+         },
+         [](const v1::Measurement& m, const model::LoadedModel*) {
+           return RopeGeometryBytes(m.rope_geometry());
+         }},
+    Kind{v1::Measurement::kInspection, "inspection", true,
+         [](const v1::Measurement& m, const model::LoadedModel* model, Recorder& recorder) {
+           return MeasureInspection(m.inspection(), *model, recorder);
+         },
+         [](const v1::Measurement& m, const model::LoadedModel* model) {
+           return InspectionTensorsBytes(m.inspection(), *model);
+         }},
+};
+
+absl::StatusOr<const Kind*> FindKind(const v1::Measurement& measurement) {
+  for (const Kind& kind : kKinds) {
+    if (kind.kind == measurement.kind_case()) return &kind;
+  }
+  return absl::InvalidArgumentError(
+      "the task holds no measurement that this worker knows; a newer server needs a newer worker");
+}
+
+absl::Status Admit(const Kind& kind, const v1::Measurement& measurement, const model::LoadedModel* model,
+                   const Limits& limits) {
+  if (limits.memory_bytes <= 0) return absl::OkStatus();
+  const int64_t needed = kind.bytes(measurement, model);
+  if (needed <= limits.memory_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat(kind.name, " needs up to ", needed >> 20,
+                   " MiB beside the weights and this worker may use ", limits.memory_bytes >> 20,
+                   " MiB; shorten the prompts or the range of offsets, or give the worker more memory"));
+}
+
+}  // namespace
+
+absl::StatusOr<Outcome> Measure(const v1::Measurement& measurement, const model::LoadedModel* model,
+                                const Limits& limits, Recorder& recorder) {
+  ROPELAB_ASSIGN_OR_RETURN(const Kind* const kind, FindKind(measurement));
+  if (kind->needs_model && model == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(kind->name, " needs a model and the task names none"));
+  }
+  ROPELAB_RETURN_IF_ERROR(Admit(*kind, measurement, model, limits));
+  try {
+    return kind->run(measurement, model, recorder);
+  } catch (const c10::Error& error) {
+    return absl::InternalError(absl::StrCat(kind->name, ": libtorch says: ", error.what_without_backtrace()));
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(absl::StrCat(kind->name, ": the memory ran out; expected were up to ",
+                                                     kind->bytes(measurement, model) >> 20,
+                                                     " MiB beside the weights"));
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat(kind->name, ": ", error.what()));
+  }
+}
+
+absl::StatusOr<int64_t> ActivationBytes(const v1::Measurement& measurement, const model::LoadedModel& model) {
+  ROPELAB_ASSIGN_OR_RETURN(const Kind* const kind, FindKind(measurement));
+  return kind->bytes(measurement, &model);
+}
+
+}  // namespace ropelab::measure
