@@ -53,8 +53,8 @@ ExitCode Run(const std::vector<std::string>& arguments, Console& console) {
   CLI::App app("ropelab: experiments on the attention heads of RoPE language models", "ropelab");
   app.footer(kExitCodes);
   app.set_version_flag("--version", Build());
-  app.fallthrough();  // the options of every command may stand behind it
-  app.require_subcommand(1);
+  app.fallthrough();             // the options of every command may stand behind it
+  app.require_subcommand(0, 1);  // none at all is told below, in words
   auto* server = app.add_option("--server", options.server, "The server's address")
                      ->capture_default_str()
                      ->envname("ROPELAB_SERVER")
@@ -74,6 +74,10 @@ ExitCode Run(const std::vector<std::string>& arguments, Console& console) {
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error, console.out, console.err);
     return code == 0 ? ExitCode::kDone : ExitCode::kUsage;
+  }
+  if (app.get_subcommands().empty()) {
+    console.err << "ropelab: no command given\n" << app.help();
+    return ExitCode::kUsage;
   }
   options.server_given = server->count() > 0;
 

@@ -1,0 +1,119 @@
+#include "client/spec_file.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ropelab::client {
+namespace {
+
+using testing::HasSubstr;
+
+std::string ErrorOf(const std::string& name, const std::string& text) {
+  const auto submission = ParseSpec(name, text);
+  return submission.ok() ? "accepted" : std::string(submission.status().message());
+}
+
+TEST(SpecFile, NamesFilePlaceAndFieldOfAnUnknownField) {
+  const std::string error = ErrorOf("a.textproto", "name: \"x\"\nslash_detection {\n  thresold: 0.1\n}\n");
+  EXPECT_THAT(error, testing::StartsWith("a.textproto:3:"));
+  EXPECT_THAT(error, HasSubstr("\"thresold\""));
+}
+
+TEST(SpecFile, NamesThePlaceOfAValueOfTheWrongType) {
+  EXPECT_THAT(ErrorOf("a.textproto", "name: 7\n"), testing::StartsWith("a.textproto:1:7: "));
+  EXPECT_THAT(ErrorOf("a.textproto", "dtype: FLOAT31\n"), HasSubstr("FLOAT31"));
+}
+
+TEST(SpecFile, RefusesTwoKindsInOneExperiment) {
+  EXPECT_THAT(ErrorOf("a.textproto", "slash_detection {}\ninspection {}\n"), HasSubstr("a.textproto:2:"));
+  EXPECT_NE(ErrorOf("a.json", R"({"slash_detection": {}, "inspection": {}})"), "accepted");
+}
+
+TEST(SpecFile, TakesTopLevelExperimentsForAStudyInBothLanguages) {
+  const auto text =
+      ParseSpec("a.textproto", "# experiments {\nexperiments { name: \"detect\" slash_detection {} }\n");
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(text->study().experiments(0).name(), "detect");
+  const auto json = ParseSpec("a.json", R"({"experiments": [{"name": "detect", "slash_detection": {}}]})");
+  ASSERT_TRUE(json.ok()) << json.status();
+  EXPECT_EQ(json->study().experiments(0).name(), "detect");
+}
+
+TEST(SpecFile, TakesAFileWithoutTopLevelExperimentsForAnExperiment) {
+  const auto spec =
+      ParseSpec("a.textproto", "name: \"experiments\"\ntags: [\"experiments\"]\nslash_detection {}\n");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_TRUE(spec->has_experiment());
+}
+
+TEST(SpecFile, LetsTheFirstCharacterDecideWhereTheEndingDoesNot) {
+  EXPECT_EQ(ParseSpec("-", " \n{\"name\": \"json\"}")->experiment().name(), "json");
+  EXPECT_EQ(ParseSpec("-", "name: \"text\"")->experiment().name(), "text");
+}
+
+TEST(SpecFile, LeavesNumbersThatAreNotFiniteToTheServer) {
+  EXPECT_EQ(ErrorOf("a.textproto", "slash_detection { threshold: nan }"), "accepted");
+}
+
+TEST(SpecFile, RefusesADuplicateJsonKeyWithItsPath) {
+  EXPECT_THAT(ErrorOf("a.json", R"({"name": "x", "slash_detection": {"threshold": 1, "threshold": 2}})"),
+              HasSubstr("slash_detection.threshold"));
+  EXPECT_THAT(ErrorOf("a.json", R"({"experiments": [{"name": "a"}, {"name": "b", "name": "c"}]})"),
+              HasSubstr("experiments.1.name"));
+}
+
+TEST(SpecFile, TakesTwoSpellingsOfOneJsonKeyForADuplicate) {
+  EXPECT_THAT(ErrorOf("a.json", R"({"slash_detection": {"skip_first": 1, "skipFirst": 2}})"),
+              HasSubstr("twice"));
+}
+
+TEST(SpecFile, TakesTheSameJsonKeyInSeparateObjects) {
+  EXPECT_EQ(ErrorOf("a.json", R"({"experiments": [{"name": "a"}, {"name": "b"}]})"), "accepted");
+}
+
+TEST(SpecFile, RefusesWhatIsNotJson) {
+  EXPECT_THAT(ErrorOf("a.json", "{\"name\": \"x\",}"), HasSubstr("line 1, column 14"));
+  EXPECT_THAT(ErrorOf("a.json", "{\"slash_detection\": {\"threshold\": NaN}}"), HasSubstr("line 1"));
+  EXPECT_NE(ErrorOf("a.json", "{} {}"), "accepted");
+  EXPECT_NE(ErrorOf("a.json", "[]"), "accepted");
+}
+
+TEST(SpecFile, RefusesAnUnknownJsonField) {
+  EXPECT_THAT(ErrorOf("a.json", R"({"slash_detection": {"thresold": 1}})"), HasSubstr("thresold"));
+}
+
+TEST(SpecFile, RefusesDeepNestingInBothLanguages) {
+  std::string json = "{\"name\":", text = "slash_detection { prompts ";
+  for (int i = 0; i < 100000; ++i) {
+    json += '[';
+    text += "{ prompts ";
+  }
+  EXPECT_THAT(ErrorOf("a.json", json), HasSubstr("nested"));
+  EXPECT_NE(ErrorOf("a.textproto", text), "accepted");
+}
+
+TEST(SpecFile, RefusesEmptyTextAndBytesThatAreNotUtf8) {
+  EXPECT_THAT(ErrorOf("a.textproto", " \n"), HasSubstr("empty"));
+  EXPECT_THAT(ErrorOf("a.textproto", "name: \"\xC3\x28\""), HasSubstr("byte 7 "));
+  EXPECT_EQ(ErrorOf("a.textproto", "name: \"\xE2\x86\x92\""), "accepted");
+}
+
+TEST(SpecFile, RefusesAFileLargerThanASpecMayBe) {
+  const auto path = std::filesystem::temp_directory_path() / "ropelab_spec_file_test.textproto";
+  std::ofstream(path) << std::string(static_cast<size_t>(kMaxSpecBytes) + 1, ' ');
+  const auto text = ReadSpecFile(path);
+  std::filesystem::remove(path);
+  ASSERT_FALSE(text.ok());
+  EXPECT_THAT(std::string(text.status().message()), HasSubstr("2097152 bytes"));
+}
+
+TEST(SpecFile, NamesAFileThatIsNotThere) {
+  EXPECT_THAT(std::string(ReadSpecFile("/nonexistent/a.textproto").status().message()),
+              HasSubstr("/nonexistent/a.textproto"));
+}
+
+}  // namespace
+}  // namespace ropelab::client

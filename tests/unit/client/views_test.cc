@@ -1,0 +1,155 @@
+#include "client/experiment_view.h"
+#include "client/human.h"
+#include "client/inventory_view.h"
+#include "client/json_view.h"
+#include "client/text_table.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace ropelab::client {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kNow = 1769860800000000;  // 2026-01-31 12:00:00 UTC
+
+TEST(Human, WritesBytesTimesAndCounts) {
+  EXPECT_EQ(HumanBytes(1023), "1023 B");
+  EXPECT_EQ(HumanBytes(1536), "1.5 KiB");
+  EXPECT_EQ(HumanBytes(int64_t{139} << 30), "139 GiB");
+  EXPECT_EQ(HumanSeconds(0.42), "0.4s");
+  EXPECT_EQ(HumanSeconds(185), "3m 05s");
+  EXPECT_EQ(HumanSeconds(7800), "2h 10m");
+  EXPECT_EQ(HumanSeconds(-1), "?");
+  EXPECT_EQ(HumanCount(292800), "293K");
+  EXPECT_EQ(HumanCount(7241732096), "7.24B");
+  EXPECT_EQ(HumanStamp(kNow), "2026-01-31 12:00:00 UTC");
+  EXPECT_EQ(HumanAgo(kNow, kNow - 3000000), "3s ago");
+  EXPECT_EQ(HumanAgo(kNow, kNow + 3000000), "just now");
+  EXPECT_EQ(HumanAgo(kNow, 0), "-");
+}
+
+TEST(Human, CutsTextBetweenCodePoints) {
+  EXPECT_EQ(Shortened("häus", 4), "häus");
+  EXPECT_EQ(Shortened("häuser", 3), "hä…");
+}
+
+TEST(TextTable, AlignsByCodePointsAndLeavesNoSpacesAtLineEnds) {
+  TextTable table({{"NAME"}, {"N", TextTable::Align::kRight}, {"LAST"}});
+  table.AddRow({"κ/2", "10", ""});
+  table.AddRow({"x", "5", "a\nb"});
+  EXPECT_EQ(table.Render(),
+            "NAME   N  LAST\n"
+            "κ/2   10  -\n"
+            "x      5  a b\n");
+}
+
+v1::Experiment Running() {
+  v1::Experiment experiment;
+  experiment.set_id("12");
+  experiment.set_name("detect");
+  experiment.set_state("running");
+  experiment.set_stage(2);
+  experiment.set_tasks_total(64);
+  experiment.set_tasks_done(16);
+  experiment.set_tasks_reused(8);
+  experiment.set_progress(0.25);
+  experiment.set_seconds_left(17);
+  return experiment;
+}
+
+TEST(ExperimentView, WritesProgressOnALine) {
+  EXPECT_EQ(RenderProgress(Running(), 3.125),
+            "detect (12)  running  stage 2  16/64 (8 reused) tasks  25%  3.12 tasks/s  17s left");
+}
+
+TEST(ExperimentView, SaysWhyAnExperimentWaits) {
+  v1::Experiment waiting;
+  waiting.set_id("13");
+  waiting.set_state("waiting");
+  waiting.set_reason("waits for experiment 12");
+  EXPECT_EQ(RenderProgress(waiting, -1), "13  waiting  waits for experiment 12");
+}
+
+TEST(ExperimentView, SummarizesWhatIsDoneAndWhatFailed) {
+  v1::Experiment done = Running();
+  done.set_state("done");
+  done.set_started_microseconds(kNow);
+  done.set_finished_microseconds(kNow + 65000000);
+  EXPECT_EQ(RenderSummary(done),
+            "detect (12): done in 1m 05s, 16/64 (8 reused) tasks; see: ropelab results 12\n");
+  done.set_state("failed");
+  done.set_reason("task 3: NaN in layer 1");
+  EXPECT_EQ(RenderSummary(done),
+            "detect (12): failed after 1m 05s, 16/64 (8 reused) tasks: task 3: NaN in layer 1\n");
+}
+
+TEST(ExperimentView, SaysWhichTablesAreHeldInPart) {
+  v1::ListResultsResponse response;
+  auto* whole = response.add_tables();
+  whole->set_name("slash_heads");
+  whole->set_rows(64);
+  whole->set_whole_in_sql(true);
+  auto* part = response.add_tables();
+  part->set_name("slash_scores");
+  part->set_rows(100000);
+  auto* artifact = response.add_artifacts();
+  artifact->set_name("maps.safetensors");
+  artifact->set_bytes(2048);
+  artifact->set_sha256("ab");
+  EXPECT_EQ(RenderResultsList("12", response),
+            "TABLE           ROWS  NOTES\n"
+            "slash_heads       64  -\n"
+            "slash_scores  100000  the database view holds a part, this command all rows\n"
+            "\n"
+            "ARTIFACT             SIZE  SHA-256\n"
+            "maps.safetensors  2.0 KiB  ab\n");
+}
+
+TEST(InventoryView, ShowsAModelThatCannotBeLoadedWithItsProblem) {
+  v1::ListModelsResponse response;
+  auto* model = response.add_models();
+  model->mutable_announcement()->set_name("broken");
+  model->mutable_announcement()->set_problem("config.json: unknown family gpt9");
+  EXPECT_THAT(RenderModels(response, kNow), HasSubstr("unknown family gpt9"));
+  EXPECT_THAT(RenderModels({}, kNow), HasSubstr("no models"));
+}
+
+TEST(InventoryView, ShowsEveryAttemptOfATaskInTheProvenance) {
+  v1::Provenance provenance;
+  provenance.set_resolved_spec_text("name: \"x\"\n");
+  auto* task = provenance.add_tasks();
+  task->set_task(7);
+  for (const char* worker : {"first/cpu/0", "second/cpu/0"}) {
+    auto* attempt = task->add_attempts();
+    attempt->set_worker(worker);
+  }
+  const std::string text = RenderProvenance(provenance);
+  for (const char* part :
+       {"EXPERIMENT", "SPEC", "MODELS", "NUMERICS", "TASKS", "first/cpu/0", "second/cpu/0"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
+TEST(JsonView, WritesSnakeCaseIntegersAsNumbersAndDefaults) {
+  v1::TableInfo info;
+  info.set_name("t");
+  info.set_rows(9007199254740993);
+  EXPECT_EQ(JsonLine(ToJson(info)),
+            R"({"name":"t","rows":9007199254740993,"partial":false,"whole_in_sql":false})");
+}
+
+TEST(JsonView, WritesEnumsByNameAndLeavesAbsentFieldsOut) {
+  v1::SlashDetection detection;
+  EXPECT_EQ(JsonLine(ToJson(detection)), "{}");
+  detection.set_rows(v1::Rows::COMMON);
+  detection.set_threshold(0);
+  EXPECT_EQ(JsonLine(ToJson(detection)), R"({"threshold":0.0,"rows":"COMMON"})");
+}
+
+TEST(JsonView, SurvivesBytesThatAreNotUtf8) {
+  EXPECT_EQ(JsonLine("\xFF"), "\"\xEF\xBF\xBD\"");
+}
+
+}  // namespace
+}  // namespace ropelab::client
