@@ -1,3 +1,4 @@
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "tests/unit/api/experiment_service_fixture.h"
 
@@ -93,7 +94,7 @@ TEST_F(ExperimentServiceTest, ManyProblemsFitTheMetadataAndSayHowManyAreLeft) {
   v1::Submission submission;
   for (int i = 0; i < 200; ++i) {
     v1::ExperimentSpec* experiment = submission.mutable_study()->add_experiments();
-    experiment->set_name("n" + std::to_string(i));
+    experiment->set_name(absl::StrCat("n", i));
     experiment->set_model("no-such-model");
     experiment->mutable_slash_detection();
   }
