@@ -63,11 +63,14 @@ TEST(Decoder, HalfPrecisionsStayNearSinglePrecision) {
   ROPELAB_NEED_FIXTURE("stories260K");
   const auto expected = ExpectedTensors("stories260K");
   const std::vector<int32_t> ids = Ids(expected.at("input_ids"));
-  for (const auto& [dtype, tolerance] : {std::pair{at::kBFloat16, 0.05}, std::pair{at::kHalf, 0.01}}) {
+  // An entry can move by several hundredths in bf16 (8 bits of mantissa); the mean over all entries is what a
+  // slip would move.
+  for (const auto& [dtype, tolerance] : {std::pair{at::kBFloat16, 2e-3}, std::pair{at::kHalf, 3e-4}}) {
     const auto got = InspectPrompt(*LoadFixture("stories260K", dtype), ids, {"attn_probs", "logits"}, {});
     ASSERT_TRUE(got.ok()) << got.status();
     EXPECT_EQ(got->at("logits").scalar_type(), dtype);
-    EXPECT_LE(Distance(got->at("attn_probs"), expected.at("attn_probs")), tolerance);
+    const at::Tensor difference = got->at("attn_probs").to(at::kFloat) - expected.at("attn_probs");
+    EXPECT_LE(difference.abs().mean().item<double>(), tolerance) << dtype;
   }
 }
 
