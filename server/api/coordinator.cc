@@ -68,6 +68,7 @@ absl::Status CoordinatorImpl::Start() {
     TakeUp(std::move(row));
   }
   thread_ = std::thread([this] { Loop(); });
+  loop_thread_ = thread_.get_id();
   return absl::OkStatus();
 }
 
@@ -139,7 +140,10 @@ void CoordinatorImpl::Tick() {
 }
 
 bool CoordinatorImpl::RunAndWait(Mailbox::Closure closure) {
-  if (std::this_thread::get_id() == thread_.get_id()) {
+  if (loop_thread_.load() == std::thread::id()) {
+    return false;
+  }
+  if (std::this_thread::get_id() == loop_thread_.load()) {
     closure();
     return true;
   }
@@ -162,8 +166,7 @@ bool CoordinatorImpl::RunAndWait(Mailbox::Closure closure) {
   auto gate = std::make_shared<Gate>();
   auto opener = std::make_unique<Opener>();
   opener->gate = gate;
-  if (!thread_.joinable() ||
-      !mailbox_->Post([closure = std::move(closure), opener = std::move(opener)]() mutable {
+  if (!mailbox_->Post([closure = std::move(closure), opener = std::move(opener)]() mutable {
         closure();
         opener->ran = true;
         opener.reset();

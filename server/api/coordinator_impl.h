@@ -130,6 +130,7 @@ class CoordinatorImpl : public Coordinator {
   void OnGreeted(int64_t link, const std::shared_ptr<Greeting>& greeting, const absl::Status& status);
   void Welcome(Link& link, const Greeting& greeting);
   void OnHeartbeat(Link& link, const v1::Heartbeat& heartbeat);
+  bool IsOpen(const v1::LeaseToken& token) const;
   void NoteIdle(Link& link, int64_t task_named);
   void DropLink(int64_t id, const absl::Status& status);
   void EndSession(Link& link);
@@ -206,6 +207,7 @@ class CoordinatorImpl : public Coordinator {
   const std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
   std::atomic<bool> stopping_ = false;
   std::atomic<int64_t> next_link_ = 1;
+  std::atomic<std::thread::id> loop_thread_;  // none before Start
   std::thread thread_;
   bool ended_ = false;  // the loop may end
 

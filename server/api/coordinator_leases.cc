@@ -189,14 +189,27 @@ void CoordinatorImpl::EndLease(int64_t task, store::AttemptEnd end) {
   lease->phase = schedule::LeasePhase::kEnding;
   end.now_us = WallNow();
   const store::Token token{task, lease->attempt, lease->epoch};
-  auto ended = std::make_shared<bool>(false);
+  struct Ended {
+    store::AttemptEnd as;
+    bool open = false;
+  };
+  auto ended = std::make_shared<Ended>();
   WriteDurably(
       [token, end, ended](store::Connection& db) -> absl::Status {
-        ROPELAB_ASSIGN_OR_RETURN(*ended, store::EndAttempt(db, token, end));
+        ended->as = end;
+        if (end.charged && end.outcome == "lost") {
+          // The rows know of readings that an earlier server committed for this attempt.
+          ROPELAB_ASSIGN_OR_RETURN(const bool committed, store::AttemptCommittedAny(db, token));
+          if (committed) {
+            ended->as.charged = false;
+            ended->as.next_state = "pending";
+          }
+        }
+        ROPELAB_ASSIGN_OR_RETURN(ended->open, store::EndAttempt(db, token, ended->as));
         return absl::OkStatus();
       },
-      [this, task, attempt = token.attempt, end, ended](absl::Status status) {
-        OnLeaseEnded(task, attempt, end, *ended, status);
+      [this, task, attempt = token.attempt, ended](absl::Status status) {
+        OnLeaseEnded(task, attempt, ended->as, ended->open, status);
       });
 }
 

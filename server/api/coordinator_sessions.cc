@@ -85,17 +85,20 @@ struct CoordinatorImpl::Greeting {
 
 int64_t CoordinatorImpl::LinkOpened(std::shared_ptr<WorkerLink> link) {
   const int64_t id = next_link_++;
-  Post([this, id, link = std::move(link)]() mutable {
+  const bool posted = mailbox_->Post([this, id, link] {
     if (stopping_) {
       link->Close(absl::UnavailableError("the server is restarting; connect again"));
       return;
     }
     Link& opened = links_[id];
     opened.id = id;
-    opened.stream = std::move(link);
+    opened.stream = link;
     opened.opened_ns = Now();
     opened.connected_us = WallNow();
   });
+  if (!posted) {
+    link->Close(absl::UnavailableError("the server is restarting; connect again"));
+  }
   return id;
 }
 
@@ -385,8 +388,7 @@ void CoordinatorImpl::OnHeartbeat(Link& link, const v1::Heartbeat& heartbeat) {
       for (const int64_t experiment : scheduler_.ExperimentsOf(lease->task)) {
         NotifyChanged(experiment);
       }
-    } else if (!link.cancelled.contains(heartbeat.token().task()) &&
-               scheduler_.leases().Find(heartbeat.token().task()) == nullptr &&
+    } else if (!link.cancelled.contains(heartbeat.token().task()) && !IsOpen(heartbeat.token()) &&
                heartbeat.phase() != "waiting for acknowledgement") {
       SendFenced(link, heartbeat.token(), "the lease that the heartbeat names is not open");
     }
@@ -394,6 +396,12 @@ void CoordinatorImpl::OnHeartbeat(Link& link, const v1::Heartbeat& heartbeat) {
   v1::ServerMessage reply;
   reply.mutable_heartbeat_reply();
   link.stream->Send(std::move(reply));
+}
+
+// Of an ending lease too: its worker hears when the end is committed.
+bool CoordinatorImpl::IsOpen(const v1::LeaseToken& token) const {
+  const schedule::Lease* lease = scheduler_.leases().Find(token.task());
+  return lease != nullptr && lease->attempt == token.attempt();
 }
 
 void CoordinatorImpl::NoteIdle(Link& link, int64_t task_named) {

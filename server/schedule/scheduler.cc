@@ -111,7 +111,9 @@ void Scheduler::SetTasks(int64_t experiment, const std::vector<TaskFacts>& tasks
     Dequeue(task);
     task.wanted_by[experiment] = facts.index;
     found->second.unfinished.insert(facts.task);
-    if (leases_.Find(facts.task) == nullptr && task.not_before_ns == 0) {
+    if (Lease* lease = leases_.Find(facts.task); lease != nullptr) {
+      lease->experiment = lease->experiment == 0 ? experiment : lease->experiment;
+    } else if (task.not_before_ns == 0) {
       Enqueue(task);
     }
   }

@@ -107,7 +107,7 @@ class Scheduler {
                      const std::string& incarnation, int64_t now_ns);
   // Whether ending this lease now, without a result, counts against its task.
   static bool LossCounts(const Lease& lease) {
-    return lease.phase == LeasePhase::kRunning && lease.experiment != 0 && lease.readings_committed == 0;
+    return lease.phase == LeasePhase::kRunning && lease.readings_committed == 0;
   }
   // The lease is over. The task is done (finished, failed or poisoned) and leaves, or it is pending again,
   // charged or not. Returns the experiments that want it.

@@ -1,0 +1,37 @@
+#include "server/schedule/fair_share.h"
+
+#include "gtest/gtest.h"
+
+namespace ropelab::schedule {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+TEST(FairShareTest, HalvesEveryHour) {
+  FairShare share;
+  share.Charge("ada", 80, 0);
+  EXPECT_DOUBLE_EQ(share.Usage("ada", 0), 80);
+  EXPECT_DOUBLE_EQ(share.Usage("ada", 3600 * kSecond), 40);
+  EXPECT_DOUBLE_EQ(share.Usage("ada", 3 * 3600 * kSecond), 10);
+}
+
+TEST(FairShareTest, ChargesOnTopOfWhatDecayed) {
+  FairShare share;
+  share.Charge("ada", 80, 0);
+  share.Charge("ada", 5, 2 * 3600 * kSecond);
+  EXPECT_DOUBLE_EQ(share.Usage("ada", 2 * 3600 * kSecond), 25);
+}
+
+TEST(FairShareTest, WeightDividesUsage) {
+  FairShare share;
+  share.SetWeight("ada", 4);
+  share.Charge("ada", 80, 0);
+  EXPECT_DOUBLE_EQ(share.Usage("ada", 0), 20);
+}
+
+TEST(FairShareTest, UnknownOwnerUsedNothing) {
+  EXPECT_EQ(FairShare().Usage("nobody", 5), 0);
+}
+
+}  // namespace
+}  // namespace ropelab::schedule
