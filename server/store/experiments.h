@@ -48,7 +48,7 @@ absl::StatusOr<SubmittedIds> InsertSubmission(Connection& db, const std::string&
 absl::StatusOr<ExperimentRow> GetExperiment(Connection& db, int64_t id);       // NOT_FOUND names the id
 absl::StatusOr<std::vector<int64_t>> ExperimentsOfStudy(Connection& db, int64_t study_id);
 struct ExperimentFilter {
-  std::string owner, state, kind, model, tag;
+  std::string owner = "", state = "", kind = "", model = "", tag = "";
   int64_t limit = 1000;
 };
 // Newest first. `spec` and `typed_spec` are left empty: a thousand of them could be gigabytes. `model` is a name or name@hash.

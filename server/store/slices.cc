@@ -57,7 +57,7 @@ Cell CellOf(const v1::Column& column, int64_t row) {
   cell.null = column.null_size() > 0 && column.null(at);
   if (cell.null) return cell;
   if (cell.type == v1::Column::REAL) {
-    cell.real = column.reals(at);
+    cell.real = column.reals(at) + 0.0;  // -0 becomes 0, as it does in SQLite
     cell.null = std::isnan(cell.real);
     if (cell.null) cell.real = 0;
   } else if (cell.type == v1::Column::TEXT) {

@@ -73,7 +73,7 @@ absl::StatusOr<Committed> CommitCompletion(Connection& db, const Token& token, i
 // unfinished experiment wants the task. Returns false when fenced.
 struct AttemptEnd {
   std::string outcome;  // lost, failed, handed back, cancelled
-  std::string cause, log_tail;
+  std::string cause = "", log_tail = "";
   bool charged = false;
   std::string next_state = "pending";
   int64_t now_us = 0;
