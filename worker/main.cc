@@ -1,13 +1,14 @@
 // ropelab-worker: one process, one device. Turns flags into options and wires the owners.
-#include <unistd.h>
+#include <dlfcn.h>
+#include <pthread.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -111,8 +112,9 @@ int Serve(const session::WorkerOptions& options) {
     spdlog::info("the task does not stop by itself; ending");
     std::_Exit(0);
   };
-  session::Session session(std::move(session_options));
-  session::OnStopSignals([&] { session.Drain(); });
+  // Shared with the signal thread, which outlives this function.
+  const auto session = std::make_shared<session::Session>(std::move(session_options));
+  session::OnStopSignals([session] { session->Drain(); });
 
   const auto endpoint = MetricsEndpoint::Start(options.metrics, registry, [] { return std::string(); });
   if (!endpoint.ok()) return Refuse(endpoint.status(), kFailed);
@@ -120,7 +122,7 @@ int Serve(const session::WorkerOptions& options) {
   std::fflush(stdout);
   spdlog::info("{} is worker {}, numerics class {}, {} threads", Build(), id->name(), numerics->hash,
                threads);
-  session.Run([] {
+  session->Run([] {
     std::printf("ready\n");
     std::fflush(stdout);
   });
@@ -148,6 +150,16 @@ __attribute__((section(".preinit_array"), used)) void (*const reexecute)(int, ch
 
 }  // namespace
 }  // namespace ropelab
+
+// civetweb, under the metrics endpoint, asks for thread stacks of 100 KiB. The thread-local storage of
+// libtorch's libraries is taken from a thread's stack and is larger than that, so those threads would not
+// start. A stack costs only what it touches.
+extern "C" int pthread_attr_setstacksize(pthread_attr_t* attributes, size_t size) noexcept {
+  using Function = int (*)(pthread_attr_t*, size_t);
+  static const auto next = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "pthread_attr_setstacksize"));
+  constexpr size_t kLeast = size_t{1} << 20;
+  return next(attributes, std::max(size, kLeast));
+}
 
 int main(int argc, char** argv) {
   return ropelab::Main(argc, argv);
