@@ -1,0 +1,106 @@
+#include "server/experiments/inspection.h"
+
+#include "fakes.h"
+
+namespace ropelab::experiments {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::string Inspect(const std::string& fields, const std::string& common = "model: 'toy'") {
+  return "name: 'look inside' " + common + " inspection { " + fields + " }";
+}
+
+TEST(InspectionResolve, DumpsTheLogitsUnlessTold) {
+  EXPECT_THAT(Resolved(Inspect("token_ids { ids: 1 }")).resolved.inspection().dump(), ElementsAre("logits"));
+}
+
+TEST(InspectionResolve, SortsTheNamesSoThatTheirOrderMovesNothing) {
+  EXPECT_EQ(Resolved(Inspect("token_ids { ids: 1 } dump: ['q_rot', 'hidden']")).spec_hash,
+            Resolved(Inspect("token_ids { ids: 1 } dump: ['hidden', 'q_rot']")).spec_hash);
+}
+
+TEST(InspectionResolve, KnowsEveryDocumentedTensor) {
+  EXPECT_THAT(
+      ProblemsOf(Inspect(
+          "token_ids { ids: 1 } dump: ['input_ids', 'logits', 'attn_probs', 'q_pre', 'k_pre', 'q_rot', "
+          "'k_rot', 'hidden', 'inv_freq']")),
+      IsEmpty());
+}
+
+TEST(InspectionResolve, RefusesWhatCannotBeShown) {
+  const std::pair<std::string, const char*> refusals[] = {
+      {Inspect(""), "inspection.token_ids.ids: give 1 to 4096 token ids"},
+      {Inspect("token_ids { ids: [1, 100] }"),
+       "inspection.token_ids.ids[1]: is outside the vocabulary of model toy: 0 to 99"},
+      {Inspect("token_ids { ids: 1 } dump: ['logits', 'values']"),
+       "inspection.dump[1]: is no tensor; say one of attn_probs"},
+      {Inspect("token_ids { ids: 1 } dump: ['logits', 'logits']"), "inspection.dump[1]: is named twice"},
+      {Inspect("token_ids { ids: 1 } interventions { zero_head {} }"),
+       "inspection.interventions: are not built"},
+      {Inspect("token_ids { ids: 1 }", "model: 'toy' seeds: [1, 2]"), "seeds: make no difference"},
+  };
+  for (const auto& [spec, problem] : refusals) {
+    EXPECT_THAT(ProblemsOf(spec), ElementsAre(HasSubstr(problem))) << spec;
+  }
+  EXPECT_THAT(ProblemsOf(Inspect("token_ids { ids: 1 }", "models: ['toy', 'other']"),
+                         FakeCatalogue({ToyModel(), ToyModel("other")})),
+              ElementsAre(HasSubstr("models: an inspection takes one model")));
+}
+
+std::string Ids(int count) {
+  std::string ids = "token_ids { ids: [1";
+  for (int i = 1; i < count; ++i) {
+    ids += ", 1";
+  }
+  return ids + "] }";
+}
+
+TEST(InspectionResolve, RefusesAPromptLongerThanTheModel) {
+  EXPECT_THAT(ProblemsOf(Inspect(Ids(1024))), IsEmpty());
+  EXPECT_THAT(ProblemsOf(Inspect(Ids(1025))), ElementsAre(HasSubstr("takes prompts of at most 1024 tokens")));
+  EXPECT_THAT(ProblemsOf(Inspect(Ids(4097))), ElementsAre(HasSubstr("give 1 to 4096 token ids")));
+}
+
+// Two layers of four heads: attention of T tokens is 32 T^2 bytes, 256 MiB at T = 2896.3.
+TEST(InspectionResolve, RefusesMoreThanAFewHundredMebibytes) {
+  ModelFacts model = ToyModel();
+  model.config.set_max_positions(4096);
+  EXPECT_THAT(ProblemsOf(Inspect(Ids(2896) + " dump: 'attn_probs'"), FakeCatalogue({model})), IsEmpty());
+  EXPECT_THAT(ProblemsOf(Inspect(Ids(2897) + " dump: 'attn_probs'"), FakeCatalogue({model})),
+              ElementsAre(HasSubstr("inspection.dump: make 256.1")));
+}
+
+// The hash is that of the message written out by hand, by another implementation of the canonical walk.
+TEST(InspectionResolve, AResolvedSpecKeepsItsHash) {
+  EXPECT_EQ(Resolved(Inspect("token_ids { ids: [1, 4, 9] } dump: ['q_rot', 'logits']")).spec_hash,
+            "548b7513d837d1cf0b56016b2167cc60929308955370dd5d138dfbad98e072f7");
+}
+
+TEST(InspectionPlan, IsOneTaskWhoseFileIsTheResult) {
+  const ResolvedExperiment experiment =
+      Resolved(Inspect("token_ids { ids: [1, 4, 9] } dump: ['q_rot', 'logits']"));
+  const Context context = ContextOf({ToyModel()});
+  FakeReadings readings;
+  const StagePlan plan = PlanOf(experiment, context, 1, readings);
+  ASSERT_EQ(plan.size(), 1u);
+  EXPECT_EQ(plan[0].model, "toy");
+  EXPECT_THAT(plan[0].measurement.inspection().token_ids().ids(), ElementsAre(1, 4, 9));
+  EXPECT_THAT(plan[0].measurement.inspection().dump(), ElementsAre("logits", "q_rot"));
+  EXPECT_EQ(plan[0].measurement.model().dtype(), v1::Dtype::FLOAT32);
+  readings.Add(
+      1, plan[0].measurement,
+      {FromText<v1::Reading>("inspected { artifact: 'tensors.safetensors' tensors: ['logits', 'q_rot'] } "
+                             "artifacts { name: 'tensors.safetensors' sha256: 'abc' bytes: 99 }")});
+  const auto results = FindKind("inspection")->experiment->Reduce(experiment.resolved, context, readings);
+  ASSERT_TRUE(results.ok()) << results.status();
+  EXPECT_THAT(results->tables, IsEmpty());
+  ASSERT_EQ(results->artifacts.size(), 1u);
+  EXPECT_EQ(results->artifacts[0].name(), "tensors.safetensors");
+  EXPECT_EQ(results->artifacts[0].sha256(), "abc");
+}
+
+}  // namespace
+}  // namespace ropelab::experiments
