@@ -1,7 +1,11 @@
 #include "worker/tools/tools.h"
 
+#include <array>
 #include <cstdio>
+#include <exception>
 #include <string_view>
+
+#include "worker/tools/commands.h"
 
 namespace ropelab::tools {
 namespace {
@@ -11,21 +15,37 @@ struct Tool {
   int (*run)(int argc, char** argv);
 };
 
-constexpr int kUsage = 2;
+constexpr std::array kTools = {
+    Tool{"inspect", RunInspect},
+    Tool{"plant", RunPlant},
+    Tool{"numerics", RunNumerics},
+};
 
-const Tool* Find(std::string_view) { return nullptr; }
+const Tool* Find(std::string_view name) {
+  for (const Tool& tool : kTools) {
+    if (tool.name == name) return &tool;
+  }
+  return nullptr;
+}
 
 }  // namespace
 
-bool IsToolCommand(const std::string& name) { return Find(name) != nullptr; }
+bool IsToolCommand(const std::string& name) {
+  return Find(name) != nullptr;
+}
 
 int RunTool(int argc, char** argv) {
   const Tool* tool = argc > 1 ? Find(argv[1]) : nullptr;
   if (tool == nullptr) {
-    std::fprintf(stderr, "ropelab-worker: no such command\n");
+    std::fprintf(stderr, "ropelab-worker: the tools are inspect, plant and numerics\n");
     return kUsage;
   }
-  return tool->run(argc - 1, argv + 1);
+  try {
+    return tool->run(argc - 1, argv + 1);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ropelab-worker %s: %s\n", argv[1], error.what());
+    return kFailed;
+  }
 }
 
 }  // namespace ropelab::tools

@@ -1,5 +1,5 @@
-// Commands of ropelab-worker that need no server: inspect, plant, numerics. For parity with other implementations and for
-// debugging.
+// Commands of ropelab-worker that need no server: inspect, plant, numerics. For parity with other
+// implementations and for debugging.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ namespace ropelab::tools {
 // True for the first argument of a command line that RunTool takes.
 bool IsToolCommand(const std::string& name);
 
-// argv[1] names the command. Data goes to stdout, errors as sentences to stderr. Returns the process's exit code: 0 done,
-// 1 failed, 2 wrong usage.
+// argv[1] names the command. Data goes to stdout, errors as sentences to stderr. Returns the process's exit
+// code: 0 done, 1 failed, 2 wrong usage.
 int RunTool(int argc, char** argv);
 
 }  // namespace ropelab::tools
