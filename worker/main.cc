@@ -10,12 +10,12 @@
 #include <random>
 #include <string>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
+#include "absl/status/status.h"
 #include "common/logging.h"
 #include "common/service/metrics.h"
 #include "common/version.h"
 #include "spdlog/spdlog.h"
+#include "worker/engine/blas_advice.h"
 #include "worker/engine/numerics.h"
 #include "worker/session/bus_error.h"
 #include "worker/session/hello.h"
@@ -39,20 +39,6 @@ constexpr int kUsage = 2;
 int Refuse(const absl::Status& status, int code) {
   spdlog::error("{}", std::string(status.message()));
   return code;
-}
-
-// What an operator should know about this machine's numerics: the wrong BLAS costs a factor of fifty.
-void WarnOfSlowLibraries(const engine::NumericsClass& numerics) {
-  for (const std::string& ingredient : numerics.ingredients) {
-    if (absl::StartsWith(ingredient, "blas=") && !absl::StrContains(ingredient, "openblas") &&
-        !absl::StrContains(ingredient, "OpenBLAS") && !absl::StrContains(ingredient, "mkl")) {
-      spdlog::warn(
-          "products come from {}, which is up to fifty times slower: install libopenblas0-openmp and select "
-          "it "
-          "with update-alternatives for libblas.so.3 and libopenblas.so.0",
-          ingredient.substr(5));
-    }
-  }
 }
 
 int Serve(const session::WorkerOptions& options) {
@@ -80,7 +66,7 @@ int Serve(const session::WorkerOptions& options) {
   session::UseThreads(threads);
   const auto numerics = engine::ComputeNumericsClass(options.device, threads);
   if (!numerics.ok()) return Refuse(numerics.status(), kFailed);
-  WarnOfSlowLibraries(*numerics);
+  if (const std::string advice = engine::BlasAdvice(); !advice.empty()) spdlog::warn("{}", advice);
 
   const int64_t memory = options.memory_limit > 0 ? options.memory_limit : session::UsableBytes() / 5 * 4;
   auto registry = std::make_shared<prometheus::Registry>();
@@ -141,6 +127,7 @@ int Main(int argc, char** argv) {
   session::BlockStopSignals();
   session::InstallBusErrorHandler();
   InitializeLogging();
+  session::RouteGrpcLog();
   return Serve(parsed.options);
 }
 

@@ -1,5 +1,7 @@
 #include "worker/session/credentials.h"
 
+#include <grpc/support/log.h>
+
 #include <fstream>
 #include <sstream>
 
@@ -7,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "spdlog/spdlog.h"
 
 namespace ropelab::session {
 namespace {
@@ -56,6 +59,10 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target,
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
   return grpc::CreateCustomChannel(target, credentials, arguments);
+}
+
+void RouteGrpcLog() {
+  gpr_set_log_function([](gpr_log_func_args* line) { spdlog::debug("grpc: {}", line->message); });
 }
 
 absl::StatusOr<std::string> ReadToken(const std::string& path) {

@@ -23,6 +23,8 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const 
 // A channel of its own, sharing no connection and no back-off with an earlier one.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target,
                                            const std::shared_ptr<grpc::ChannelCredentials>& credentials);
+// gRPC's own log lines go to ours, at debug level: what matters of them arrives as a status.
+void RouteGrpcLog();
 // The token in a file, without the white space around it.
 absl::StatusOr<std::string> ReadToken(const std::string& path);
 
