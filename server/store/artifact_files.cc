@@ -175,7 +175,7 @@ absl::Status ArtifactFiles::RemoveUnfinished() {
   std::filesystem::remove_all(unfinished, error);
   if (!error) std::filesystem::create_directories(unfinished, error);
   if (error) return FileError("emptying", unfinished, error.value());
-  return absl::OkStatus();
+  return SyncFolder(folder_ + "/..");  // the folder itself may be new
 }
 
 }  // namespace ropelab::store

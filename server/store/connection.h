@@ -1,6 +1,6 @@
-// One SQLite connection with cached prepared statements. Errors carry the statement's first words and SQLite's message;
-// SQLITE_FULL is RESOURCE_EXHAUSTED, SQLITE_IOERR is UNAVAILABLE, a broken constraint is ALREADY_EXISTS, a damaged file is
-// DATA_LOSS. One thread at a time.
+// One SQLite connection with cached prepared statements. Errors carry the statement's first words and
+// SQLite's message; SQLITE_FULL is RESOURCE_EXHAUSTED, SQLITE_IOERR is UNAVAILABLE, a broken constraint is
+// ALREADY_EXISTS, a damaged file is DATA_LOSS. One thread at a time.
 #pragma once
 
 #include <cstdint>

@@ -53,8 +53,9 @@ std::optional<std::string> NetworkFileSystemName(uint64_t f_type) {
 
 absl::Status PrepareDataDir(const std::string& data_dir) {
   std::error_code error;
-  std::filesystem::create_directories(data_dir, error);
+  const bool made = std::filesystem::create_directories(data_dir, error);
   if (error) return FileError("making the data directory", data_dir, error.value());
+  if (made) ROPELAB_RETURN_IF_ERROR(SyncFolder(data_dir + "/.."));
   struct statfs facts;
   if (statfs(data_dir.c_str(), &facts) != 0) return FileError("examining", data_dir, errno);
   const uint64_t f_type = static_cast<uint64_t>(facts.f_type) & 0xFFFFFFFF;

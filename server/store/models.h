@@ -19,12 +19,13 @@ struct ModelRow {
   std::string last_worker;
 };
 // One row per (name, config_hash, weights_hash); a hash that becomes known fills the row that lacks it.
-absl::Status RecordModel(Connection& db, const v1::ModelAnnouncement& announcement, const std::string& worker, int64_t now_us);
+absl::Status RecordModel(Connection& db, const v1::ModelAnnouncement& announcement, const std::string& worker,
+                         int64_t now_us);
 absl::StatusOr<std::vector<ModelRow>> KnownModels(Connection& db);
 absl::Status RecordWorker(Connection& db, const v1::Hello& hello, int64_t session_epoch, int64_t now_us);
 // "Who did what": submit, cancel, drain, ... One line each.
-absl::Status RecordAudit(Connection& db, const std::string& user, const std::string& action, const std::string& subject,
-                         int64_t now_us);
+absl::Status RecordAudit(Connection& db, const std::string& user, const std::string& action,
+                         const std::string& subject, int64_t now_us);
 // Every class ever announced, with what it is made of.
 absl::StatusOr<v1::NumericsClass> GetNumericsClass(Connection& db, const std::string& hash);
 

@@ -17,8 +17,8 @@ v1::TableSlice HeaderOf(const v1::TableSlice& slice);
 // INTERNAL where a column's values or nulls are not one per row.
 absl::Status CheckSlice(const v1::TableSlice& slice);
 
-// One cell, canonical: an undefined number (NaN) is null, and -0 is 0, since SQLite keeps neither; every other double keeps its
-// bits. Views point into the slice.
+// One cell, canonical: an undefined number (NaN) is null, and -0 is 0, since SQLite keeps neither; every
+// other double keeps its bits. Views point into the slice.
 struct Cell {
   bool null = false;
   v1::Column::Type type = v1::Column::UNKNOWN;

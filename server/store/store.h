@@ -1,9 +1,10 @@
-// The store: one SQLite database and a folder of artifacts under the server's data directory. The only code that speaks
-// SQL. It knows rows, not meanings: no experiment kinds, no scheduling.
+// The store: one SQLite database and a folder of artifacts under the server's data directory. The only code
+// that speaks SQL. It knows rows, not meanings: no experiment kinds, no scheduling.
 //
-// Threads: every method may be called from any thread. Writes are closures; one writer thread runs them in order, many in
-// one transaction (group commit, WAL, synchronous=FULL), each under a savepoint of its own so that one failure spoils
-// nothing else. `done` runs on the writer thread after the commit is on disk: what it acknowledges is durable.
+// Threads: every method may be called from any thread. Writes are closures; one writer thread runs them in
+// order, many in one transaction (group commit, WAL, synchronous=FULL), each under a savepoint of its own so
+// that one failure spoils nothing else. `done` runs on the writer thread after the commit is on disk: what it
+// acknowledges is durable.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +28,18 @@ struct StoreOptions {
 
 class Store {
  public:
-  // Creates or migrates the database. Refuses, naming the cause: a second scheduler on this data-dir (an OFD lock; the
-  // holder's pid is named), a network file system, a database of a newer version, a database that fails quick_check.
+  // Creates or migrates the database. Refuses, naming the cause: a second scheduler on this data-dir (an OFD
+  // lock; the holder's pid is named), a network file system, a database of a newer version, a database that
+  // fails quick_check.
   static absl::StatusOr<std::unique_ptr<Store>> Open(const StoreOptions& options);
   virtual ~Store() = default;
 
   using WriteClosure = absl::AnyInvocable<absl::Status(Connection&)>;
   using Done = absl::AnyInvocable<void(absl::Status)>;
 
-  // Queues `write`. If the closure fails, its effects are rolled back and `done` gets its status; if the commit fails (disk
-  // full, I/O error), `done` gets RESOURCE_EXHAUSTED or UNAVAILABLE and nothing of the group was kept.
+  // Queues `write`. If the closure fails, its effects are rolled back and `done` gets its status; if the
+  // commit fails (disk full, I/O error), `done` gets RESOURCE_EXHAUSTED or UNAVAILABLE and nothing of the
+  // group was kept.
   virtual void Write(WriteClosure write, Done done) = 0;
   // The same, waiting. Never call it on the writer thread.
   virtual absl::Status WriteAndWait(WriteClosure write) = 0;

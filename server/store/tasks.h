@@ -21,17 +21,18 @@ struct Token {
 struct TaskRow {
   int64_t id = 0;
   std::string key, numerics_class, kind, state, model, weights_hash;
-  int64_t stage = 0, index = 0;      // within the experiment that was asked for
-  int64_t attempt = 0;               // of the last attempt, 0: none
-  int64_t charged_attempts = 0;      // that count against --max-attempts
-  int64_t readings = 0;              // highest sequence committed
+  int64_t stage = 0, index = 0;  // within the experiment that was asked for
+  int64_t attempt = 0;           // of the last attempt, 0: none
+  int64_t charged_attempts = 0;  // that count against --max-attempts
+  int64_t readings = 0;          // highest sequence committed
   std::string digest, fed_ids_digest, cause;
-  int64_t measured_for = 0;          // experiment of the first link
+  int64_t measured_for = 0;  // experiment of the first link
 };
 // In plan order.
 absl::StatusOr<std::vector<TaskRow>> TasksOf(Connection& db, int64_t experiment, int64_t stage);
 absl::StatusOr<TaskRow> GetTask(Connection& db, int64_t task);
-absl::StatusOr<std::string> MeasurementOf(Connection& db, const ArtifactFiles& files, int64_t task);  // serialized
+absl::StatusOr<std::string> MeasurementOf(Connection& db, const ArtifactFiles& files,
+                                          int64_t task);  // serialized
 // Tasks of the experiment that may be granted: each once, in plan order.
 absl::StatusOr<std::vector<int64_t>> PendingTasks(Connection& db, int64_t experiment);
 // Unfinished experiments that want this task.
@@ -49,28 +50,33 @@ struct GrantedLease {
   Token token;
   int64_t resume_after = 0;
 };
-// Opens the next attempt of a pending task. FAILED_PRECONDITION if it is not pending, not pinned, or pinned to another class
-// than the worker's.
+// Opens the next attempt of a pending task. FAILED_PRECONDITION if it is not pending, not pinned, or pinned
+// to another class than the worker's.
 absl::StatusOr<GrantedLease> OpenAttempt(Connection& db, const GrantFacts& facts);
-// A held lease goes on under a new session: the open attempt takes the new epoch. The old token may be of any earlier session
-// of this attempt (the answer that carried a newer one may have been lost). FAILED_PRECONDITION: revoke.
+// A held lease goes on under a new session: the open attempt takes the new epoch. The old token may be of any
+// earlier session of this attempt (the answer that carried a newer one may have been lost).
+// FAILED_PRECONDITION: revoke.
 absl::StatusOr<GrantedLease> AdoptAttempt(Connection& db, const Token& old_token, int64_t new_epoch);
 
 enum class Committed { kStored, kDuplicate, kDivergent, kFenced, kOutOfOrder };
-// One reading. kFenced: the token's attempt is not the open one, nothing was written. kDuplicate: same sequence, same
-// digest. kDivergent: same sequence, another digest; kept aside in `divergences`, the first stays. kOutOfOrder: sequence is not
-// one past the last; nothing was written. A reading that comes late to a finished task is kDuplicate whatever its token,
-// kDivergent if an attempt of this task ever took it, else kFenced. INVALID_ARGUMENT: sha256 is not the body's. A body over
-// 64 KiB becomes a file; whoever puts it into `files` before, off the writer thread, spares that thread two syncs.
-absl::StatusOr<Committed> CommitReading(Connection& db, ArtifactFiles& files, const Token& token, int64_t sequence,
-                                        const std::string& sha256, const std::string& body, int64_t now_us);
-// `sequence` is one past the last reading, `digest` SHA-256 over the stored readings' digests (hex, in order).
-// kDuplicate: the task is finished with this very digest. kDivergent: fewer readings than are stored, or another digest; the
-// digest is kept in `divergences` and the task stays as it is. kOutOfOrder: readings are still missing.
-absl::StatusOr<Committed> CommitCompletion(Connection& db, const Token& token, int64_t sequence, const std::string& digest,
-                                           const std::string& fed_ids_digest, int64_t device_ms, int64_t now_us);
-// How an attempt ends without a result. `next_state`: pending, failed or poisoned; pending becomes unwanted where no
-// unfinished experiment wants the task. Returns false when fenced.
+// One reading. kFenced: the token's attempt is not the open one, nothing was written. kDuplicate: same
+// sequence, same digest. kDivergent: same sequence, another digest; kept aside in `divergences`, the first
+// stays. kOutOfOrder: sequence is not one past the last; nothing was written. A reading that comes late to a
+// finished task is kDuplicate whatever its token, kDivergent if an attempt of this task ever took it, else
+// kFenced. INVALID_ARGUMENT: sha256 is not the body's. A body over 64 KiB becomes a file; whoever puts it
+// into `files` before, off the writer thread, spares that thread two syncs.
+absl::StatusOr<Committed> CommitReading(Connection& db, ArtifactFiles& files, const Token& token,
+                                        int64_t sequence, const std::string& sha256, const std::string& body,
+                                        int64_t now_us);
+// `sequence` is one past the last reading, `digest` SHA-256 over the stored readings' digests (hex, in
+// order). kDuplicate: the task is finished with this very digest. kDivergent: fewer readings than are stored,
+// or another digest; the digest is kept in `divergences` and the task stays as it is. kOutOfOrder: readings
+// are still missing.
+absl::StatusOr<Committed> CommitCompletion(Connection& db, const Token& token, int64_t sequence,
+                                           const std::string& digest, const std::string& fed_ids_digest,
+                                           int64_t device_ms, int64_t now_us);
+// How an attempt ends without a result. `next_state`: pending, failed or poisoned; pending becomes unwanted
+// where no unfinished experiment wants the task. Returns false when fenced.
 struct AttemptEnd {
   std::string outcome;  // lost, failed, handed back, cancelled
   std::string cause = "", log_tail = "";
