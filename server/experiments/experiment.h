@@ -59,7 +59,8 @@ class Problems {
 class StageReadings {
  public:
   virtual ~StageReadings() = default;
-  // Calls `visit` for every reading of a stage (from 1): tasks in plan order (task_index from 0), readings in sequence.
+  // Calls `visit` for every reading of a stage (from 1): tasks in plan order (task_index from 0), readings in
+  // sequence.
   virtual absl::Status ForEach(
       int64_t stage, absl::FunctionRef<absl::Status(int64_t task_index, const v1::Measurement& measurement,
                                                     const v1::Reading& reading)>

@@ -20,14 +20,19 @@ const std::string& HashOf(const ModelFacts& model) {
   return model.weights_hash.empty() ? model.config_hash : model.weights_hash;
 }
 
+// Checkpoints of this name; those that cannot be loaded only where no other is left, so that a directory that
+// was mended (or is broken on one host) does not make its name ambiguous.
 std::vector<ModelFacts> Named(const std::vector<ModelFacts>& known, const std::string& name) {
-  std::vector<ModelFacts> found;
+  std::vector<ModelFacts> loadable, broken;
   for (const ModelFacts& model : known) {
     if (model.name == name) {
-      found.push_back(model);
+      (model.problem.empty() ? loadable : broken).push_back(model);
     }
   }
-  return found;
+  if (loadable.empty() && !broken.empty()) {
+    return {broken.front()};
+  }
+  return loadable;
 }
 
 absl::Status UnknownName(const std::vector<ModelFacts>& known) {

@@ -1,5 +1,6 @@
 #include "server/experiments/rope_geometry.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -35,10 +36,6 @@ void CheckVectors(const v1::RopeGeometry& geometry, Problems& problems) {
                                 " values, or leave query and key both out to have them drawn"));
     }
   }
-  if (geometry.content() != v1::Content::REPEATED) {
-    problems.Add(At("content"), v1::Content::Value_Name(geometry.content()),
-                 "draws its own vectors; leave query and key out, or say REPEATED");
-  }
 }
 
 void CheckNormPositions(v1::RopeGeometry& geometry, Problems& problems) {
@@ -52,14 +49,17 @@ void CheckNormPositions(v1::RopeGeometry& geometry, Problems& problems) {
                  absl::StrCat("are too many; at most ", kMostNormPositions));
     return;
   }
-  for (int i = 0; i < geometry.norm_positions_size(); ++i) {
-    const int64_t position = geometry.norm_positions(i);
-    const std::string path = At(absl::StrCat("norm_positions[", i, "]"));
-    if (position < 0 || position > kFurthestNormPosition) {
-      problems.Add(path, absl::StrCat(position), absl::StrCat("a position is 0 to ", kFurthestNormPosition));
-    } else if (i > 0 && position <= geometry.norm_positions(i - 1)) {
-      problems.Add(path, absl::StrCat(position), "positions ascend, each named once");
+  auto& positions = *geometry.mutable_norm_positions();
+  for (int i = 0; i < positions.size(); ++i) {
+    if (positions[i] < 0 || positions[i] > kFurthestNormPosition) {
+      problems.Add(At(absl::StrCat("norm_positions[", i, "]")), absl::StrCat(positions[i]),
+                   absl::StrCat("a position is 0 to ", kFurthestNormPosition));
     }
+  }
+  std::sort(positions.begin(), positions.end());  // their order moves nothing
+  const auto twice = std::adjacent_find(positions.begin(), positions.end());
+  if (twice != positions.end()) {
+    problems.Add(At("norm_positions"), absl::StrCat(*twice), "stands there twice; name each position once");
   }
 }
 
@@ -106,6 +106,10 @@ void RopeGeometryExperiment::Resolve(v1::ExperimentSpec& spec, const std::vector
   }
 }
 
+bool DrawsFromSeed(const v1::RopeGeometry& geometry) {
+  return geometry.query_size() == 0 || geometry.content() != v1::Content::REPEATED;
+}
+
 std::vector<double> FrequencyLadder(int64_t head_dim, double base) {
   std::vector<double> theta;
   for (int64_t pair = 0; pair < head_dim / 2; ++pair) {
@@ -133,7 +137,7 @@ absl::StatusOr<std::optional<StagePlan>> RopeGeometryExperiment::Plan(const v1::
   *figures.mutable_key() = geometry.key();
   *figures.mutable_norm_positions() = geometry.norm_positions();
   figures.set_content(geometry.content());
-  if (geometry.query_size() == 0) {
+  if (DrawsFromSeed(geometry)) {
     figures.set_seed(
         spec.seeds(0));  // only where it moves something: else equal work would have unequal keys
   }

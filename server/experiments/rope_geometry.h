@@ -21,6 +21,9 @@ class RopeGeometryExperiment : public Experiment {
   v1::Estimate Cost(const v1::ExperimentSpec& spec, const std::vector<ModelFacts>& models) const override;
 };
 
+// Whether the seed moves a number: vectors that are left out, or content that varies, are drawn from it.
+bool DrawsFromSeed(const v1::RopeGeometry& geometry);
+
 // theta_l = base^(-2(l-1)/head_dim) in rad/token, l = 1..head_dim/2.
 std::vector<double> FrequencyLadder(int64_t head_dim, double base);
 

@@ -91,9 +91,8 @@ absl::StatusOr<Results> RopeGeometryExperiment::Reduce(const v1::ExperimentSpec&
     return absl::InternalError(absl::StrCat("the figures hold ", figures.norms_size(), " norms for ",
                                             geometry.norm_positions_size(), " positions"));
   }
-  // The seed is part of a number only where it drew the vectors.
   std::optional<int64_t> seed;
-  if (geometry.query_size() == 0) {
+  if (DrawsFromSeed(geometry)) {
     seed = static_cast<int64_t>(spec.seeds(0));
   }
   TableBuilder frequencies = FrequenciesTable(), series = SeriesTable(), statistics = StatisticsTable();

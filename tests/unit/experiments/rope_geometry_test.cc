@@ -37,10 +37,8 @@ TEST(RopeGeometryResolve, RefusesWhatHasNoGeometry) {
       {Geometry("head_dim: 2 query: [1, 2]"), "rope_geometry.key: give exactly head_dim = 2 values"},
       {Geometry("head_dim: 2 query: [1, 2, 3] key: [1, 2]"),
        "rope_geometry.query: give exactly head_dim = 2 values"},
-      {Geometry("head_dim: 2 query: [1, 2] key: [1, 2] content: PER_ENTRY"),
-       "rope_geometry.content: draws its own"},
       {Geometry("norm_positions: [0, -1]"), "rope_geometry.norm_positions[1]: a position is 0 to"},
-      {Geometry("norm_positions: [3, 3]"), "rope_geometry.norm_positions[1]: positions ascend"},
+      {Geometry("norm_positions: [3, 3]"), "rope_geometry.norm_positions: stands there twice"},
       {"seeds: [1, 2] " + Geometry(""), "seeds: rope_geometry takes one seed"},
       {"model: 'toy' " + Geometry(""), "model: rope_geometry runs without a model"},
       {"dtype: FLOAT32 " + Geometry(""), "dtype: rope_geometry needs no model"},
@@ -79,6 +77,14 @@ TEST(RopeGeometryPlan, ASeedThatDrawsNothingIsNoPartOfTheTask) {
             .measurement);
   };
   EXPECT_EQ(key("seeds: 1 "), key("seeds: 2 "));
+}
+
+TEST(RopeGeometryPlan, VaryingContentIsDrawnFromTheSeedBesideGivenVectors) {
+  FakeReadings none;
+  const StagePlan plan = PlanOf(
+      Resolved(Geometry("head_dim: 2 query: [1, 2] key: [3, 4] content: PER_ENTRY")), ContextOf({}), 1, none);
+  EXPECT_EQ(plan.at(0).measurement.rope_geometry().seed(), 42u);
+  EXPECT_THAT(plan.at(0).measurement.rope_geometry().query(), ElementsAre(1, 2));
 }
 
 // The hash is that of the message written out by hand, by another implementation of the canonical walk.

@@ -78,6 +78,14 @@ TEST(Submission, AModelThatCannotBeLoadedIsRefusedWithTheReason) {
               ElementsAre("model: the model cannot be loaded: model.safetensors ends 12 bytes early"));
 }
 
+TEST(Submission, AModelThatWasMendedIsNotAmbiguous) {
+  ModelFacts broken = ToyModel();
+  broken.problem = "model.safetensors ends 12 bytes early";
+  broken.config_hash.clear();
+  broken.weights_hash.clear();
+  EXPECT_THAT(ProblemsOf(With("model: 'toy'"), FakeCatalogue({broken, ToyModel()})), IsEmpty());
+}
+
 class TwoCheckpointsOfOneName : public testing::Test {
  protected:
   TwoCheckpointsOfOneName() {
