@@ -19,9 +19,9 @@ std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv) {
   }
 }
 
-int Fail(const std::string& command, const absl::Status& status) {
+int Fail(const std::string& command, const absl::Status& status, int code) {
   std::fprintf(stderr, "ropelab-worker %s: %s\n", command.c_str(), std::string(status.message()).c_str());
-  return status.code() == absl::StatusCode::kInvalidArgument ? kUsage : kFailed;
+  return code;
 }
 
 absl::StatusOr<formats::Dtype> ReadDtype(const std::string& name) {

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -24,8 +25,8 @@ int RunNumerics(int argc, char** argv);
 // stderr.
 std::optional<int> ParseCommandLine(CLI::App& app, int argc, char** argv);
 
-// "ropelab-worker inspect: message" to stderr; kUsage for INVALID_ARGUMENT, else kFailed.
-int Fail(const std::string& command, const absl::Status& status);
+// "ropelab-worker inspect: message" to stderr; returns `code`.
+int Fail(const std::string& command, const absl::Status& status, int code = kFailed);
 
 // "float32", "bfloat16", "float16".
 absl::StatusOr<formats::Dtype> ReadDtype(const std::string& name);

@@ -35,7 +35,13 @@ class FileRecorder : public measure::Recorder {
   std::string bytes_;
 };
 
-absl::StatusOr<at::ScalarType> TorchType(formats::Dtype dtype) {
+struct Request {
+  v1::Measurement measurement;
+  at::ScalarType dtype = at::kFloat;
+};
+
+absl::StatusOr<at::ScalarType> TorchType(const std::string& name) {
+  ROPELAB_ASSIGN_OR_RETURN(const formats::Dtype dtype, ReadDtype(name));
   switch (dtype) {
     case formats::Dtype::kFloat32:
       return at::kFloat;
@@ -47,10 +53,26 @@ absl::StatusOr<at::ScalarType> TorchType(formats::Dtype dtype) {
   return absl::InternalError("a dtype without a tensor type");
 }
 
-// The measurement, and into `dtype` the name that the spec gives where no flag did.
-absl::StatusOr<v1::Measurement> ReadRequest(const Flags& flags, std::string& dtype) {
-  v1::Measurement measurement;
-  v1::InspectionTensors& inspection = *measurement.mutable_inspection();
+// What the spec says of the dtype counts where no flag does.
+absl::StatusOr<at::ScalarType> ChooseDtype(const std::string& flag, const v1::ExperimentSpec& spec) {
+  if (!flag.empty()) return TorchType(flag);
+  switch (spec.dtype()) {
+    case v1::Dtype::BFLOAT16:
+      return at::kBFloat16;
+    case v1::Dtype::FLOAT16:
+      return at::kHalf;
+    case v1::Dtype::INT8:
+      return absl::InvalidArgumentError("dtype INT8 is not built; use FLOAT32, BFLOAT16 or FLOAT16");
+    default:
+      return at::kFloat;
+  }
+}
+
+// Everything that a mistake in the command line or the spec can spoil.
+absl::StatusOr<Request> ReadRequest(const Flags& flags) {
+  Request request;
+  v1::InspectionTensors& inspection = *request.measurement.mutable_inspection();
+  v1::ExperimentSpec spec;
   if (flags.spec.empty()) {
     std::string text = flags.token_ids;
     if (!flags.token_ids_file.empty()) {
@@ -58,36 +80,23 @@ absl::StatusOr<v1::Measurement> ReadRequest(const Flags& flags, std::string& dty
     }
     ROPELAB_ASSIGN_OR_RETURN(*inspection.mutable_token_ids(), ReadTokenIds(text));
     for (const std::string& name : ReadNames(flags.dump)) inspection.add_dump(name);
-    return measurement;
+  } else {
+    ROPELAB_ASSIGN_OR_RETURN(spec, ReadInspectionSpec(flags.spec));
+    *inspection.mutable_token_ids() = spec.inspection().token_ids();
+    *inspection.mutable_dump() = spec.inspection().dump();
+    *inspection.mutable_interventions() = spec.inspection().interventions();
   }
-  ROPELAB_ASSIGN_OR_RETURN(const v1::ExperimentSpec spec, ReadInspectionSpec(flags.spec));
-  *inspection.mutable_token_ids() = spec.inspection().token_ids();
-  *inspection.mutable_dump() = spec.inspection().dump();
-  *inspection.mutable_interventions() = spec.inspection().interventions();
-  if (dtype.empty() && spec.has_dtype()) {
-    if (spec.dtype() == v1::Dtype::BFLOAT16) dtype = "bfloat16";
-    if (spec.dtype() == v1::Dtype::FLOAT16) dtype = "float16";
-    if (spec.dtype() == v1::Dtype::INT8) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(flags.spec, ": dtype INT8 is not built; use FLOAT32, BFLOAT16 or FLOAT16"));
-    }
-  }
-  return measurement;
+  ROPELAB_RETURN_IF_ERROR(engine::CheckTensorNames({inspection.dump().begin(), inspection.dump().end()}));
+  ROPELAB_ASSIGN_OR_RETURN(request.dtype, ChooseDtype(flags.dtype, spec));
+  return request;
 }
 
-absl::Status Inspect(const Flags& flags) {
-  std::string dtype_name = flags.dtype;
-  ROPELAB_ASSIGN_OR_RETURN(const v1::Measurement measurement, ReadRequest(flags, dtype_name));
-  ROPELAB_RETURN_IF_ERROR(engine::CheckTensorNames(
-      {measurement.inspection().dump().begin(), measurement.inspection().dump().end()}));
-  ROPELAB_ASSIGN_OR_RETURN(const formats::Dtype dtype,
-                           ReadDtype(dtype_name.empty() ? "float32" : dtype_name));
-  ROPELAB_ASSIGN_OR_RETURN(const at::ScalarType type, TorchType(dtype));
+absl::Status Inspect(const Flags& flags, const Request& request) {
   ROPELAB_ASSIGN_OR_RETURN(const at::Device device, model::ParseDevice(flags.device));
   ROPELAB_ASSIGN_OR_RETURN(const auto loaded,
-                           model::LoadModel(flags.model, type, device, 0, [](int64_t, int64_t) {}));
+                           model::LoadModel(flags.model, request.dtype, device, 0, [](int64_t, int64_t) {}));
   FileRecorder recorder;
-  ROPELAB_RETURN_IF_ERROR(measure::Measure(measurement, loaded.get(), {}, recorder).status());
+  ROPELAB_RETURN_IF_ERROR(measure::Measure(request.measurement, loaded.get(), {}, recorder).status());
   return formats::WriteFileAtomically(flags.out, recorder.bytes());
 }
 
@@ -125,13 +134,15 @@ int RunInspect(int argc, char** argv) {
   if (const auto over = ParseCommandLine(app, argc, argv)) return *over;
   if (flags.spec.empty() &&
       (flags.dump.empty() || (flags.token_ids.empty() && flags.token_ids_file.empty()))) {
-    return Fail(
-        "inspect",
-        absl::InvalidArgumentError(
-            "give --token-ids or --token-ids-file together with --dump, or --spec; --help shows how"));
+    return Fail("inspect",
+                absl::InvalidArgumentError(
+                    "give --token-ids or --token-ids-file together with --dump, or --spec; --help shows how"),
+                kUsage);
   }
+  const auto request = ReadRequest(flags);
+  if (!request.ok()) return Fail("inspect", request.status(), kUsage);
   engine::SetThreads(flags.threads);
-  if (const absl::Status status = Inspect(flags); !status.ok()) return Fail("inspect", status);
+  if (const absl::Status status = Inspect(flags, *request); !status.ok()) return Fail("inspect", status);
   return kDone;
 }
 

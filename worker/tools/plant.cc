@@ -61,15 +61,17 @@ int RunPlant(int argc, char** argv) {
   if (const auto over = ParseCommandLine(app, argc, argv)) return *over;
 
   const auto read = ReadDtype(dtype);
-  if (!read.ok()) return Fail("plant", read.status());
+  if (!read.ok()) return Fail("plant", read.status(), kUsage);
   options.dtype = *read;
   for (const std::string& text : slashes) {
     const auto slash = ReadSlash(text);
-    if (!slash.ok()) return Fail("plant", slash.status());
+    if (!slash.ok()) return Fail("plant", slash.status(), kUsage);
     options.slashes.push_back(*slash);
   }
   const auto report = formats::Plant(options);
-  if (!report.ok()) return Fail("plant", report.status());
+  if (!report.ok()) {
+    return Fail("plant", report.status(), absl::IsInvalidArgument(report.status()) ? kUsage : kFailed);
+  }
   std::fputs(formats::DescribePlant(*report).c_str(), stdout);
   return kDone;
 }
