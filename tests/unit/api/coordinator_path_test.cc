@@ -1,0 +1,231 @@
+// From a submit to a result: planning, grants, readings, stages, reuse.
+#include <atomic>
+#include <filesystem>
+
+#include "tests/unit/api/coordinator_fixture.h"
+
+namespace ropelab::api {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST_F(CoordinatorTest, MeasuresEveryBlockAndReduces) {
+  FakeWorker worker = Worker("w");
+  worker.Connect();
+  EXPECT_GT(worker.Welcomed().session_epoch(), 0);
+  const int64_t experiment = Submit("r", 24);
+  EXPECT_EQ(worker.FinishesEverything(), 3);
+  ASSERT_TRUE(Reaches(experiment, "done"));
+  const store::ExperimentRow row = Row(experiment);
+  EXPECT_EQ(row.numerics_class, "c1");
+  EXPECT_EQ(row.result_digest.size(), 64u);
+  EXPECT_GT(row.started_us, 0);
+  EXPECT_EQ(row.models, "tiny@weights");
+  for (const store::TaskRow& task : Tasks(experiment)) {
+    EXPECT_EQ(task.state, "finished");
+    EXPECT_EQ(task.readings, 2);
+    EXPECT_EQ(Attempts(task.id).size(), 1u);
+  }
+}
+
+TEST_F(CoordinatorTest, AGrantsRowIsThereWhenTheGrantIs) {
+  FakeWorker worker = Worker("w");
+  worker.Connect();
+  worker.Welcomed();
+  Submit("r", 8);
+  const auto grant = worker.Granted();
+  ASSERT_TRUE(grant.has_value());
+  const auto attempts = Attempts(grant->token().task());
+  ASSERT_EQ(attempts.size(), 1u);
+  EXPECT_EQ(attempts[0].outcome, "running");
+  EXPECT_EQ(attempts[0].attempt, grant->token().attempt());
+  EXPECT_EQ(grant->model(), "tiny");
+  EXPECT_EQ(grant->resume_after(), 0);
+}
+
+TEST_F(CoordinatorTest, AnAcknowledgedReadingIsInTheStore) {
+  FakeWorker worker = Worker("w");
+  worker.Connect();
+  worker.Welcomed();
+  Submit("r", 8);
+  const auto grant = worker.Granted();
+  ASSERT_TRUE(grant.has_value());
+  worker.Reads(grant->token(), 1, ReadingsOf(grant->measurement())[0]);
+  ASSERT_TRUE(worker.Acknowledged(grant->token(), 1));
+  EXPECT_TRUE(store_
+                  ->Read([&](store::Connection& db) -> absl::Status {
+                    const auto task = store::GetTask(db, grant->token().task());
+                    EXPECT_TRUE(task.ok());
+                    EXPECT_EQ(task->readings, 1);
+                    return absl::OkStatus();
+                  })
+                  .ok());
+}
+
+TEST_F(CoordinatorTest, PlansTheSecondStageFromTheReadingsOfTheFirst) {
+  FakeWorker worker = Worker("w");
+  worker.Connect();
+  worker.Welcomed();
+  const int64_t experiment = Submit("r", 16, /*sampled=*/true);
+  EXPECT_EQ(worker.FinishesEverything(), 4);
+  ASSERT_TRUE(Reaches(experiment, "done"));
+  EXPECT_EQ(Tasks(experiment, 1).size(), 2u);
+  EXPECT_EQ(Tasks(experiment, 2).size(), 2u);
+}
+
+TEST_F(CoordinatorTest, TheResultDoesNotDependOnHowManyWorkersMeasured) {
+  FakeWorker worker = Worker("w");
+  worker.Connect();
+  worker.Welcomed();
+  const int64_t first = Submit("r", 40);
+  EXPECT_EQ(worker.FinishesEverything(), 5);
+  ASSERT_TRUE(Reaches(first, "done"));
+  const std::string digest = Row(first).result_digest;
+
+  StopServer();
+  std::filesystem::remove_all(folder_ + "/artifacts");
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    std::filesystem::remove_all(entry.path());
+  }
+  StartServer();
+  FakeWorker a = Worker("a"), b = Worker("b");
+  a.Connect();
+  a.Welcomed();
+  b.Connect();
+  b.Welcomed();
+  const int64_t second = Submit("r", 40);
+  std::vector<v1::Grant> late;
+  while (const auto grant = a.Granted(milliseconds(200))) {
+    late.push_back(*grant);
+  }
+  EXPECT_GE(b.FinishesEverything(), 2);
+  for (const v1::Grant& grant : late) {
+    a.Finishes(grant);
+  }
+  a.FinishesEverything();
+  b.FinishesEverything();
+  ASSERT_TRUE(Reaches(second, "done"));
+  EXPECT_EQ(Row(second).result_digest, digest);
+}
+
+TEST_F(CoordinatorTest, ASecondExperimentMeasuresOnlyWhatIsNew) {
+  FakeWorker worker = Worker("w");
+  worker.Connect();
+  worker.Welcomed();
+  const int64_t small = Submit("r1", 16);
+  EXPECT_EQ(worker.FinishesEverything(), 2);
+  ASSERT_TRUE(Reaches(small, "done"));
+  const int64_t large = Submit("r2", 32);
+  EXPECT_EQ(worker.FinishesEverything(), 2) << "two of its four blocks were measured already";
+  ASSERT_TRUE(Reaches(large, "done"));
+  const int64_t same = Submit("r3", 16);
+  ASSERT_TRUE(Reaches(same, "done")) << "all of it was measured already";
+  EXPECT_EQ(Row(same).result_digest, Row(small).result_digest);
+}
+
+TEST_F(CoordinatorTest, ATaskThatRunsIsNotGrantedAgainForAnotherExperiment) {
+  FakeWorker a = Worker("a"), b = Worker("b");
+  a.Connect();
+  a.Welcomed();
+  const int64_t first = Submit("r1", 8);
+  const auto grant = a.Granted();
+  ASSERT_TRUE(grant.has_value());
+  b.Connect();
+  b.Welcomed();
+  const int64_t second = Submit("r2", 8);
+  EXPECT_FALSE(b.Granted(milliseconds(400)).has_value());
+  a.Finishes(*grant);
+  EXPECT_TRUE(Reaches(first, "done"));
+  EXPECT_TRUE(Reaches(second, "done"));
+}
+
+TEST_F(CoordinatorTest, WaitsForTheWeightsHashAndSaysSo) {
+  FakeWorker worker = Worker("w");
+  worker.knows_weights = false;
+  worker.Connect();
+  worker.Welcomed();
+  const int64_t experiment = Submit("r", 8);
+  const auto asked = worker.link().Next(v1::ServerMessage::kHashRequest);
+  ASSERT_TRUE(asked.has_value());
+  EXPECT_EQ(asked->hash_request().model(), "tiny");
+  EXPECT_EQ(Row(experiment).state, "waiting");
+  EXPECT_EQ(coordinator_->Live(experiment).reason, "hashing weights of tiny on worker w");
+  worker.TellsHash("tiny", "weights");
+  EXPECT_EQ(worker.FinishesEverything(), 1);
+  EXPECT_TRUE(Reaches(experiment, "done"));
+}
+
+TEST_F(CoordinatorTest, FailsWhenTheOnlyWorkerCannotHashTheWeights) {
+  FakeWorker worker = Worker("w");
+  worker.knows_weights = false;
+  worker.Connect();
+  worker.Welcomed();
+  const int64_t experiment = Submit("r", 8);
+  ASSERT_TRUE(worker.link().Next(v1::ServerMessage::kHashRequest).has_value());
+  worker.TellsHash("tiny", "", "model.safetensors is cut short at byte 100");
+  ASSERT_TRUE(Reaches(experiment, "failed"));
+  EXPECT_NE(Row(experiment).reason.find("cut short at byte 100"), std::string::npos);
+}
+
+TEST_F(CoordinatorTest, GrantsAheadWhileATaskRuns) {
+  FakeWorker worker = Worker("w");
+  worker.Connect();
+  worker.Welcomed();
+  Submit("r", 24);
+  const auto running = worker.Granted();
+  const auto ahead = worker.Granted();
+  ASSERT_TRUE(running.has_value() && ahead.has_value());
+  EXPECT_FALSE(running->ahead());
+  EXPECT_TRUE(ahead->ahead());
+  EXPECT_FALSE(worker.Granted(milliseconds(300)).has_value());
+}
+
+TEST_F(CoordinatorTest, TellsSubscribersAndShowsProgress) {
+  FakeWorker worker = Worker("w");
+  worker.Connect();
+  worker.Welcomed();
+  const int64_t experiment = Submit("r", 24);
+  auto count = std::make_shared<std::atomic<int>>(0);
+  const int64_t handle = coordinator_->Subscribe(experiment, [count] { ++*count; });
+  const auto grant = worker.Granted();
+  ASSERT_TRUE(grant.has_value());
+  worker.Beats(&grant->token());
+  EXPECT_TRUE(Eventually([&] { return coordinator_->Live(experiment).running_progress == 0.25; }));
+  EXPECT_GT(count->load(), 0);
+  const auto workers = coordinator_->Workers();
+  ASSERT_EQ(workers.size(), 1u);
+  EXPECT_EQ(workers[0].state(), "running");
+  EXPECT_EQ(workers[0].task(), grant->token().task());
+  EXPECT_EQ(workers[0].loaded_model(), "tiny");
+  coordinator_->Unsubscribe(handle);
+}
+
+TEST_F(CoordinatorTest, AContradictingReadingIsKeptAsideAcknowledgedAndCounted) {
+  FakeWorker worker = Worker("w");
+  worker.Connect();
+  worker.Welcomed();
+  const int64_t experiment = Submit("r", 8);
+  const auto grant = worker.Granted();
+  ASSERT_TRUE(grant.has_value());
+  const auto readings = ReadingsOf(grant->measurement());
+  worker.Reads(grant->token(), 1, readings[0]);
+  ASSERT_TRUE(worker.Acknowledged(grant->token(), 1));
+  worker.Reads(grant->token(), 1, readings[1]);
+  ASSERT_TRUE(worker.Acknowledged(grant->token(), 1));
+  EXPECT_TRUE(store_
+                  ->Read([&](store::Connection& db) -> absl::Status {
+                    EXPECT_EQ(*store::DivergencesOf(db, experiment), 1);
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  double counted = 0;
+  for (const auto& family : registry_->Collect()) {
+    if (family.name == "ropelab_divergent_readings_total") {
+      counted = family.metric[0].counter.value;
+    }
+  }
+  EXPECT_EQ(counted, 1);
+}
+
+}  // namespace
+}  // namespace ropelab::api
