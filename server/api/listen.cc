@@ -85,12 +85,12 @@ absl::StatusOr<Listening> Listen(const ServerOptions& options, const std::vector
   Listening listening;
   listening.server = builder.BuildAndStart();
   if (listening.server == nullptr || bound == 0) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot listen on ", address.Text(),
-                     ": another process (a second ropelab-server?) has the port, the host is not an address "
-                     "of this machine",
-                     options.tls_cert.empty() ? "" : ", or the certificate and the key do not fit",
-                     "; --listen names another address, and port 0 takes a free one"));
+    return absl::UnavailableError(absl::StrCat(
+        "cannot listen on ", address.Text(),
+        ": either another process (a second ropelab-server?) has the port, or the host is not an "
+        "address of this machine",
+        options.tls_cert.empty() ? "" : ", or the certificate and the key do not fit",
+        "; --listen names another address, and port 0 takes a free one"));
   }
   address.port = bound;
   listening.address = address.Text();
