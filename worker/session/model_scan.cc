@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/mutex.h"
 #include "common/status_macros.h"
 #include "spdlog/spdlog.h"
 #include "worker/formats/checkpoint.h"
@@ -25,6 +27,14 @@ absl::Status Fill(const FoundModel& model, v1::ModelAnnouncement& announcement) 
   ROPELAB_ASSIGN_OR_RETURN(const formats::Checkpoint checkpoint, formats::Checkpoint::Open(model.directory));
   announcement.set_bytes(checkpoint.bytes());
   return absl::OkStatus();
+}
+
+// Models are looked at anew before every session; the same complaint need not come each time.
+void WarnOnce(const std::string& name, const std::string& problem) {
+  static Mutex mutex;
+  static std::set<std::string> said;
+  MutexLock lock(&mutex);
+  if (said.insert(name + problem).second) spdlog::warn("model {} cannot be used: {}", name, problem);
 }
 
 }  // namespace
@@ -76,7 +86,7 @@ v1::ModelAnnouncement Announce(const FoundModel& model, const std::string& cache
   announcement.set_name(model.name);
   if (const absl::Status status = Fill(model, announcement); !status.ok()) {
     announcement.set_problem(std::string(status.message()));
-    spdlog::warn("model {} cannot be used: {}", model.name, announcement.problem());
+    WarnOnce(model.name, announcement.problem());
     return announcement;
   }
   // Refusing to go on stops before the first byte unless the cache answers.

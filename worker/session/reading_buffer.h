@@ -36,9 +36,11 @@ struct BufferedEntry {
 
 class ReadingBuffer {
  public:
+  // Below what a server takes of one session before it stops reading (64 messages, 8 MiB): a worker that
+  // waits for acknowledgements, because the server's disk is full, is still heard with its heartbeats.
   struct Bounds {
-    size_t entries = 64;
-    int64_t bytes = int64_t{16} << 20;
+    size_t entries = 48;
+    int64_t bytes = int64_t{6} << 20;
   };
   static constexpr size_t kChunkBytes = size_t{1} << 20;
 

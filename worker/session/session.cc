@@ -125,6 +125,10 @@ void Session::RunTask(const SessionMachine::Start& start) {
       ended = permanent ? "refused" : "failed";
     }
     desk_.machine.Released(start.work);
+    if (lost_at_ && options_.metrics != nullptr) {
+      options_.metrics->StoppedTask(std::chrono::duration<double>(Now() - *lost_at_).count());
+    }
+    lost_at_.reset();
     desk_.changed.NotifyAll();
   }
   if (ended == "refused" || ended == "failed") {
@@ -150,14 +154,13 @@ void Session::ConnectLoop() {
     bool welcomed = false;
     if (AwaitConnection(*channel)) {
       const grpc::Status status = Serve(channel, &welcomed);
-      spdlog::warn("stream ended: {} (code {})", status.error_message(),
-                   static_cast<int>(status.error_code()));
-      const bool replaced = status.error_code() == grpc::StatusCode::ABORTED ||
-                            status.error_code() == grpc::StatusCode::ALREADY_EXISTS;
-      if (replaced) {
+      if (status.error_code() == grpc::StatusCode::ABORTED) {
+        spdlog::warn("{}: two processes run under one worker name, give each its own --id",
+                     status.error_message());
         backoff.Lengthen();
-      } else if (welcomed && Now() - began > kLasting) {
-        backoff.Reset();
+      } else {
+        spdlog::info("stream ended{}", status.ok() ? "" : ": " + status.error_message());
+        if (welcomed && Now() - began > kLasting) backoff.Reset();
       }
     } else {
       spdlog::debug("server not reached");
@@ -202,6 +205,7 @@ grpc::Status Session::Serve(std::shared_ptr<grpc::Channel> channel, bool* welcom
       MutexLock lock(&desk_.mutex);
       const bool before = desk_.machine.connected();
       Act(desk_.machine.OnMessage(message, Now()));
+      NoteLoss();
       if (!before && desk_.machine.connected()) {
         *welcomed = true;
         if (options_.metrics != nullptr) options_.metrics->Connected(true);
@@ -213,8 +217,7 @@ grpc::Status Session::Serve(std::shared_ptr<grpc::Channel> channel, bool* welcom
       link.ended = true;
       desk_.changed.NotifyAll();
     }
-    // The peer may have ended only its own half; ours must not wait for room.
-    link.context.TryCancel();
+    // A server ends a stream with its status, and then a write that waits for room fails.
     writing.join();
   }
   grpc::Status status = link.stream->Finish();
@@ -230,6 +233,10 @@ void Session::Act(const SessionMachine::Reaction& reaction) {
     if (std::find(to_hash_.begin(), to_hash_.end(), model) == to_hash_.end()) to_hash_.push_back(model);
   }
   if (!reaction.close.empty()) CloseLink(reaction.close);
+}
+
+void Session::NoteLoss() {
+  if (!lost_at_ && desk_.machine.stopping_task()) lost_at_ = Now();
 }
 
 void Session::CloseLink(const std::string& why) {
@@ -278,6 +285,7 @@ void Session::BeatLoop() {
     const SessionMachine::Time now = Now();
     SessionMachine& machine = desk_.machine;
     Act(machine.Tick(now));
+    NoteLoss();
     if (machine.connected() && now >= next_heartbeat) {
       const int64_t memory = options_.memory_used();
       machine.QueueHeartbeat(options_.log_tail(), memory);

@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,12 +77,15 @@ class Session {
   void HashLoop();
   void Act(const SessionMachine::Reaction& reaction) ROPELAB_REQUIRES(desk_.mutex);
   void CloseLink(const std::string& why) ROPELAB_REQUIRES(desk_.mutex);
+  // Remembers when the running task lost its lease.
+  void NoteLoss() ROPELAB_REQUIRES(desk_.mutex);
   bool Stopping();
   SessionMachine::Time Now() const { return Clock::Real().Monotonic(); }
 
   SessionOptions options_;
   Desk desk_;
   Link* link_ ROPELAB_GUARDED_BY(desk_.mutex) = nullptr;
+  std::optional<SessionMachine::Time> lost_at_ ROPELAB_GUARDED_BY(desk_.mutex);
   std::deque<std::string> to_hash_ ROPELAB_GUARDED_BY(desk_.mutex);
   bool connect_loop_ended_ ROPELAB_GUARDED_BY(desk_.mutex) = false;
   std::function<void()> started_;

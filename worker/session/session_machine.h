@@ -91,6 +91,8 @@ class SessionMachine {
   SessionState state() const;
   bool connected() const { return link_ == Link::kWelcomed; }
   bool busy() const { return running_.has_value(); }
+  // The running measurement's lease is gone, and it has not stopped yet.
+  bool stopping_task() const { return running_ && !Holds(*running_); }
   bool Holds(int64_t work) const { return Find(work) != nullptr && !Find(work)->ended; }
   size_t held() const { return works_.size(); }
   const ReadingBuffer& buffer() const { return buffer_; }

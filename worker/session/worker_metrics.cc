@@ -29,6 +29,11 @@ WorkerMetrics::WorkerMetrics(std::shared_ptr<prometheus::Registry> registry)
                        .Name("ropelab_worker_task_seconds")
                        .Help("Seconds from the start of a task to its last reading, model load included.")
                        .Register(r);
+  stop_seconds_ = &prometheus::BuildHistogram()
+                       .Name("ropelab_worker_stop_seconds")
+                       .Help("Seconds from the loss of a running task's lease to an idle device.")
+                       .Register(r)
+                       .Add({}, kSeconds);
   readings_ = Counter(r, "readings_sent_total", "Readings sent, replays included.");
   reading_bytes_ =
       Counter(r, "reading_sent_bytes_total", "Bytes of readings and artifacts sent, replays included.");

@@ -18,6 +18,8 @@ class WorkerMetrics {
 
   // outcome: done, failed, refused (permanent), abandoned.
   void TaskEnded(const std::string& kind, const std::string& outcome, double seconds);
+  // From the loss of a running task's lease (cancelled, fenced, revoked, silence) to an idle device.
+  void StoppedTask(double seconds) { stop_seconds_->Observe(seconds); }
   void ModelLoaded(double seconds, double bytes);
   void ResidentModels(double bytes) { resident_bytes_->Set(bytes); }
   void Memory(double bytes) { memory_bytes_->Set(bytes); }
@@ -29,6 +31,7 @@ class WorkerMetrics {
   std::shared_ptr<prometheus::Registry> registry_;
   prometheus::Family<prometheus::Counter>* tasks_;
   prometheus::Family<prometheus::Histogram>* task_seconds_;
+  prometheus::Histogram* stop_seconds_;
   prometheus::Counter* readings_;
   prometheus::Counter* reading_bytes_;
   prometheus::Counter* connections_;
