@@ -81,7 +81,8 @@ std::vector<v1::ConnectedWorker> CoordinatorImpl::Workers() {
       *worker.mutable_labels() = link.hello.labels();
       worker.set_loaded_model(LoadedModel(link));
       for (const auto& [task, lease] : scheduler_.leases().all()) {
-        if (lease.epoch == link.epoch && lease.attached && lease.phase != schedule::LeasePhase::kAhead) {
+        if (lease.epoch == link.epoch && lease.attached && lease.phase != schedule::LeasePhase::kAhead &&
+            !(lease.ahead && lease.phase == schedule::LeasePhase::kOpening)) {
           worker.set_task(task);
         }
       }

@@ -82,7 +82,7 @@ TEST_F(CoordinatorEndsTest, AHandedBackTaskIsNotCharged) {
     ASSERT_TRUE(grant.has_value());
     worker.HandsBack(grant->token());
   }
-  EXPECT_EQ(worker.FinishesEverything(), 1);
+  EXPECT_EQ(FinishUntilFinal(worker, experiment), 1);
   ASSERT_TRUE(Reaches(experiment, "done"));
   EXPECT_EQ(Tasks(experiment)[0].charged_attempts, 0);
 }
@@ -151,7 +151,7 @@ TEST_F(CoordinatorEndsTest, CancelReachesTheRunningTaskAndFreesTheWorker) {
       << "nothing is written after the cancel";
   worker.Beats();
   const int64_t next = Submit("r2", 24);
-  EXPECT_EQ(worker.FinishesEverything(), 3);
+  EXPECT_EQ(FinishUntilFinal(worker, next), 3);
   EXPECT_TRUE(Reaches(next, "done"));
 }
 
@@ -163,7 +163,7 @@ TEST_F(CoordinatorEndsTest, CancelIsIdempotentAndRefusedForWhatIsDone) {
   EXPECT_TRUE(Cancel(cancelled).ok());
   EXPECT_TRUE(Cancel(cancelled).ok());
   const int64_t done = Submit("r2", 8, false, 7);
-  worker.FinishesEverything();
+  FinishUntilFinal(worker, done);
   ASSERT_TRUE(Reaches(done, "done"));
   EXPECT_EQ(Cancel(done).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Cancel(999).code(), absl::StatusCode::kNotFound);

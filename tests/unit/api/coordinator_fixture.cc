@@ -299,6 +299,26 @@ void CoordinatorTest::StopServer() {
   store_.reset();
 }
 
+void CoordinatorTest::StartAnew() {
+  StopServer();
+  std::filesystem::remove_all(folder_);
+  std::filesystem::create_directory(folder_);
+  StartServer();
+}
+
+int CoordinatorTest::FinishUntilFinal(FakeWorker& worker, int64_t experiment) {
+  int finished = 0;
+  EXPECT_TRUE(Eventually([&] {
+    while (const auto grant = worker.Granted(milliseconds(10))) {
+      worker.Finishes(*grant);
+      ++finished;
+    }
+    const std::string state = Row(experiment).state;
+    return state == "done" || state == "failed" || state == "cancelled";
+  }));
+  return finished;
+}
+
 FakeWorker CoordinatorTest::Worker(const std::string& id, const std::string& incarnation) {
   return FakeWorker(coordinator_.get(), id, incarnation);
 }

@@ -85,6 +85,9 @@ class CoordinatorTest : public testing::Test {
   void TearDown() override;
   void StartServer();
   void StopServer();
+  void StartAnew();  // over an empty directory
+  // The worker takes grants and finishes them until the experiment is final. Returns how many.
+  int FinishUntilFinal(FakeWorker& worker, int64_t experiment);
   FakeWorker Worker(const std::string& id, const std::string& incarnation = "i1");
 
   // `prompts` uniform prompts of 16 tokens on model "tiny": one task per 8. `sampled`: drawn first, in a
