@@ -1,6 +1,6 @@
 // The coordinator's inside. Everything below runs on its one thread unless it says otherwise; the parts stand
-// in files of their own: coordinator.cc (thread, time), _sessions, _models, _leases, _readings, _experiments,
-// _view.
+// in files of their own: coordinator.cc (thread, time), _sessions, _greeting, _models, _leases, _readings,
+// _experiments, _view.
 #pragma once
 
 #include <atomic>
@@ -124,11 +124,13 @@ class CoordinatorImpl : public Coordinator {
   Link* FindLink(int64_t id);
   Link* LinkOfEpoch(int64_t epoch);
   void OnMessage(int64_t link, std::shared_ptr<WriteItem> item, std::function<void()> consumed);
+  // ---- coordinator_greeting.cc ----
   void OnHello(Link& link, const v1::Hello& hello);
   void FreeOlderLeases(const v1::Hello& hello);
   struct Greeting;
   void OnGreeted(int64_t link, const std::shared_ptr<Greeting>& greeting, const absl::Status& status);
   void Welcome(Link& link, const Greeting& greeting);
+  // ---- coordinator_sessions.cc: the rest ----
   void OnHeartbeat(Link& link, const v1::Heartbeat& heartbeat);
   bool IsOpen(const v1::LeaseToken& token) const;
   void NoteIdle(Link& link, int64_t task_named);

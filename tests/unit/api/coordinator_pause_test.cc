@@ -1,0 +1,104 @@
+// A store that is full for a while: workers wait for their acknowledgements, nothing is lost, and it heals by
+// itself.
+#include <atomic>
+#include <thread>
+
+#include "tests/unit/api/coordinator_fixture.h"
+
+namespace ropelab::api {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Forwards to a real store; while full, every write fails as a commit without space does.
+class FillingStore : public store::Store {
+ public:
+  explicit FillingStore(store::Store* real) : real_(real) {}
+  void Write(WriteClosure write, Done done) override {
+    if (full) {
+      real_->Write(
+          [](store::Connection&) { return absl::ResourceExhaustedError("no space left on the disk"); },
+          std::move(done));
+    } else {
+      real_->Write(std::move(write), std::move(done));
+    }
+  }
+  absl::Status WriteAndWait(WriteClosure write) override {
+    return full ? absl::ResourceExhaustedError("no space left on the disk")
+                : real_->WriteAndWait(std::move(write));
+  }
+  absl::Status Read(absl::FunctionRef<absl::Status(store::Connection&)> read) override {
+    return real_->Read(read);
+  }
+  store::ArtifactFiles& artifacts() override { return real_->artifacts(); }
+  bool disk_full() const override { return full; }
+  void Close() override {}
+
+  std::atomic<bool> full = false;
+
+ private:
+  store::Store* real_;
+};
+
+class CoordinatorPauseTest : public CoordinatorTest {
+ protected:
+  void SetUp() override {
+    CoordinatorTest::SetUp();
+    coordinator_->Stop();
+    filling_ = std::make_unique<FillingStore>(store_.get());
+    coordinator_ = Coordinator::Create(options_, filling_.get(), std::make_shared<prometheus::Registry>());
+    ASSERT_TRUE(coordinator_->Start().ok());
+  }
+  void TearDown() override {
+    CoordinatorTest::TearDown();
+    filling_.reset();
+  }
+  std::unique_ptr<FillingStore> filling_;
+};
+
+TEST_F(CoordinatorPauseTest, ReadingsWaitInOrderAndAreAcknowledgedWhenThereIsSpaceAgain) {
+  FakeWorker worker = Worker("w");
+  worker.Connect();
+  worker.Welcomed();
+  const int64_t experiment = Submit("r", 8);
+  const auto grant = worker.Granted();
+  ASSERT_TRUE(grant.has_value());
+  filling_->full = true;
+  worker.Finishes(*grant);  // two readings and the completion
+  EXPECT_FALSE(worker.link().Sees(v1::ServerMessage::kAcknowledgement, milliseconds(300)));
+  EXPECT_FALSE(worker.link().Sees(v1::ServerMessage::kFenced, milliseconds(0)));
+  filling_->full = false;
+  ASSERT_TRUE(Reaches(experiment, "done"));
+  EXPECT_TRUE(worker.Acknowledged(grant->token(), 3));
+  EXPECT_EQ(Attempts(grant->token().task()).size(), 1u);
+}
+
+TEST_F(CoordinatorPauseTest, GrantsAndFailuresGoOnWhenThereIsSpaceAgain) {
+  FakeWorker worker = Worker("w");
+  worker.Connect();
+  worker.Welcomed();
+  const int64_t experiment = Submit("r", 8);
+  const auto grant = worker.Granted();
+  ASSERT_TRUE(grant.has_value());
+  filling_->full = true;
+  worker.HandsBack(grant->token());
+  EXPECT_FALSE(worker.Granted(milliseconds(300)).has_value());
+  filling_->full = false;
+  EXPECT_EQ(FinishUntilFinal(worker, experiment), 1);
+  EXPECT_TRUE(Reaches(experiment, "done"));
+}
+
+TEST_F(CoordinatorPauseTest, AWorkerThatCannotBeRecordedIsToldToComeAgain) {
+  filling_->full = true;
+  FakeWorker worker = Worker("w");
+  worker.Connect();
+  const auto closed = worker.link().WaitClosed();
+  ASSERT_TRUE(closed.has_value());
+  EXPECT_EQ(closed->code(), absl::StatusCode::kResourceExhausted);
+  filling_->full = false;
+  worker.Connect();
+  EXPECT_GT(worker.Welcomed().session_epoch(), 0);
+}
+
+}  // namespace
+}  // namespace ropelab::api
