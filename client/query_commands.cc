@@ -61,6 +61,13 @@ absl::StatusOr<ExitCode> RunProvenance(Session& session) {
   request.set_id(session.options.id);
   v1::Provenance provenance;
   ROPELAB_RETURN_IF_ERROR(session.connection.Call(&Connection::Stub::GetProvenance, request, &provenance));
+  while (provenance.more_tasks()) {
+    request.set_skip_tasks(provenance.tasks_size());
+    v1::Provenance page;
+    ROPELAB_RETURN_IF_ERROR(session.connection.Call(&Connection::Stub::GetProvenance, request, &page));
+    provenance.mutable_tasks()->MergeFrom(page.tasks());
+    provenance.set_more_tasks(page.more_tasks() && page.tasks_size() > 0);
+  }
   session.console.out << (session.options.json ? JsonText(ToJson(provenance)) : RenderProvenance(provenance));
   return ExitCode::kDone;
 }

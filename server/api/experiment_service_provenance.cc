@@ -19,8 +19,8 @@
 namespace ropelab::api {
 namespace {
 
-// A message holds 4 MiB: a page of tasks, the spec, and the little rest.
-constexpr size_t kPageBytes = 1 << 20;
+// A message holds 4 MiB: the spec, tasks in what it leaves, and the little rest (classes, the experiment).
+constexpr size_t kPageBytes = 7 << 19;
 constexpr size_t kSpecTextBytes = 2 << 20;
 
 // Lists of numbers stay on one line. What is too long for a message (a spec of a million token ids) is cut
@@ -122,7 +122,7 @@ absl::StatusOr<v1::TaskProvenance> DescribeTask(store::Connection& db, const sto
 absl::Status DescribeTasks(store::Connection& db, int64_t experiment, int64_t skip,
                            std::set<std::string>& classes, v1::Provenance& response) {
   ROPELAB_ASSIGN_OR_RETURN(const std::vector<store::StageRow> stages, store::StagesOf(db, experiment));
-  size_t bytes = 0;
+  size_t bytes = response.ByteSizeLong();
   for (const store::StageRow& stage : stages) {
     ROPELAB_ASSIGN_OR_RETURN(const std::vector<store::TaskRow> tasks,
                              store::TasksOf(db, experiment, stage.stage));
@@ -131,7 +131,7 @@ absl::Status DescribeTasks(store::Connection& db, int64_t experiment, int64_t sk
         --skip;
         continue;
       }
-      if (bytes > kPageBytes) {
+      if (bytes > kPageBytes && response.tasks_size() > 0) {
         response.set_more_tasks(true);
         return absl::OkStatus();
       }

@@ -1,5 +1,6 @@
 #include <google/protobuf/text_format.h>
 
+#include "absl/strings/str_cat.h"
 #include "common/sha256.h"
 #include "gmock/gmock.h"
 #include "server/store/experiments.h"
@@ -213,9 +214,40 @@ TEST_F(ResultsTest, ProvenanceTellsSpecTasksAttemptsAndClasses) {
   ASSERT_EQ(shown.tasks(0).attempts_size(), 1);
   EXPECT_EQ(shown.tasks(0).attempts(0).worker(), "w1");
   EXPECT_EQ(shown.tasks(0).attempts(0).outcome(), "running");
-  request.set_skip_tasks(1);
-  ASSERT_TRUE(stub_->GetProvenance(Call().get(), request, &shown).ok());
-  EXPECT_EQ(shown.tasks_size(), 0);
+}
+
+TEST_F(ResultsTest, ProvenanceThatDoesNotFitAMessageComesInPages) {
+  const std::string id = SubmitGeometry("r1");
+  constexpr int kTasks = 3000;
+  const absl::Status written = store_->WriteAndWait([&](store::Connection& db) -> absl::Status {
+    store::NewTask task;
+    task.kind = std::string(2000, 'k');
+    task.measurement = "m";
+    std::vector<store::NewTask> tasks(kTasks, task);
+    for (int i = 0; i < kTasks; ++i) {
+      absl::StrAppend(&tasks[i].key, "key", i);
+    }
+    absl::Status status = store::BeginStage(db, Number(id), 1, "");
+    if (!status.ok()) return status;
+    return store::InsertStageTasks(db, store_->artifacts(), Number(id), 1, 0, tasks, "", false);
+  });
+  ASSERT_TRUE(written.ok()) << written.ToString();
+  v1::ProvenanceRequest request;
+  request.set_id(id);
+  int64_t received = 0;
+  int pages = 0;
+  v1::Provenance page;
+  do {
+    request.set_skip_tasks(received);
+    const grpc::Status status = stub_->GetProvenance(Call().get(), request, &page);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    for (const v1::TaskProvenance& task : page.tasks()) {
+      ASSERT_EQ(task.index(), received++);
+    }
+    ++pages;
+  } while (page.more_tasks());
+  EXPECT_EQ(received, kTasks);
+  EXPECT_EQ(pages, 2);
 }
 
 }  // namespace
