@@ -23,7 +23,13 @@ bool OnCpu(at::Tensor& logits, const KeyWindow& window, double scale) {
   return finite;
 }
 
-bool ByOperators(at::Tensor& logits, const KeyWindow& window, double scale) {
+}  // namespace
+
+int64_t KeyWindow::FirstColumn(int64_t r) const {
+  return window > 0 ? std::max<int64_t>(0, first_row + r + 1 - window - first_key) : 0;
+}
+
+bool CausalSoftmaxByOperators(at::Tensor& logits, const KeyWindow& window, double scale) {
   const int64_t rows = logits.size(1), keys = logits.size(2);
   const at::Tensor row = at::arange(rows, logits.options().dtype(at::kLong)).unsqueeze(1) + window.first_row;
   const at::Tensor key = at::arange(keys, logits.options().dtype(at::kLong)).unsqueeze(0) + window.first_key;
@@ -34,14 +40,8 @@ bool ByOperators(at::Tensor& logits, const KeyWindow& window, double scale) {
   return at::isfinite(logits.sum()).item<bool>();
 }
 
-}  // namespace
-
-int64_t KeyWindow::FirstColumn(int64_t r) const {
-  return window > 0 ? std::max<int64_t>(0, first_row + r + 1 - window - first_key) : 0;
-}
-
 bool CausalSoftmax(at::Tensor& logits, const KeyWindow& window, double scale) {
-  return logits.is_cpu() ? OnCpu(logits, window, scale) : ByOperators(logits, window, scale);
+  return logits.is_cpu() ? OnCpu(logits, window, scale) : CausalSoftmaxByOperators(logits, window, scale);
 }
 
 }  // namespace ropelab::engine

@@ -20,5 +20,7 @@ struct KeyWindow {
 // does not see become 0. False when a logit that a row sees is NaN or infinite. Rows do not depend on each
 // other.
 bool CausalSoftmax(at::Tensor& logits, const KeyWindow& window, double scale);
+// The same by tensor operators, for logits that the CPU cannot read; CausalSoftmax chooses it there.
+bool CausalSoftmaxByOperators(at::Tensor& logits, const KeyWindow& window, double scale);
 
 }  // namespace ropelab::engine

@@ -13,6 +13,10 @@ namespace {
 // Below this many multiplications a second thread costs more than it brings.
 constexpr int64_t kWorkPerThread = 1 << 17;
 
+int64_t FirstKey(int64_t position, int64_t window) {
+  return window > 0 ? std::max<int64_t>(0, position + 1 - window) : 0;
+}
+
 }  // namespace
 
 LayerCache::LayerCache(int64_t rows, int64_t kv_heads, int64_t head_dim, int64_t capacity,
@@ -53,13 +57,15 @@ void LayerCache::AttendOnCpu(const at::Tensor& queries, at::Tensor& outputs, int
 
 at::Tensor LayerCache::Attend(const at::Tensor& queries, int64_t position, int64_t window,
                               double scale) const {
-  const int64_t first = window > 0 ? std::max<int64_t>(0, position + 1 - window) : 0;
-  const int64_t n = position + 1 - first;
-  if (queries.is_cpu()) {
-    at::Tensor outputs = at::empty_like(queries);
-    AttendOnCpu(queries, outputs, first, position + 1, scale);
-    return outputs;
-  }
+  if (!queries.is_cpu()) return AttendByOperators(queries, position, window, scale);
+  at::Tensor outputs = at::empty_like(queries);
+  AttendOnCpu(queries, outputs, FirstKey(position, window), position + 1, scale);
+  return outputs;
+}
+
+at::Tensor LayerCache::AttendByOperators(const at::Tensor& queries, int64_t position, int64_t window,
+                                         double scale) const {
+  const int64_t first = FirstKey(position, window), n = position + 1 - first;
   const int64_t rows = keys_.size(0), groups = keys_.size(1), dims = keys_.size(2);
   const at::Tensor grouped = queries.reshape({rows, groups, queries.size(1) / groups, dims});
   const at::Tensor logits = at::matmul(grouped, keys_.narrow(3, first, n)) * scale;

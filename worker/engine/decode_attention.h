@@ -17,6 +17,9 @@ class LayerCache {
   // queries [rows, H, D] at `position`, the last one stored. Returns the heads' outputs, same shape. Rows and
   // heads do not depend on each other or on the number of threads. window: keys seen, 0: all.
   at::Tensor Attend(const at::Tensor& queries, int64_t position, int64_t window, double scale) const;
+  // The same by tensor operators; Attend chooses it away from the CPU.
+  at::Tensor AttendByOperators(const at::Tensor& queries, int64_t position, int64_t window,
+                               double scale) const;
 
  private:
   void AttendOnCpu(const at::Tensor& queries, at::Tensor& outputs, int64_t first, int64_t end,

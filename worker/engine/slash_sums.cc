@@ -23,7 +23,7 @@ void SlashSums::Add(const ProbabilityBlock& block) {
   if (block.probabilities.is_cpu()) {
     AddOnCpu(block);
   } else {
-    AddByStridedView(block);
+    AddByOperators(block);
   }
 }
 
@@ -53,9 +53,9 @@ void SlashSums::AddOnCpu(const ProbabilityBlock& block) {
   }
 }
 
-// For devices whose memory the CPU does not read: keys that do not count are cut off, zeros are put in front
+// Keys that do not count are cut off, zeros are put in front
 // so that every offset of every row has an address, and one strided view turns sub-diagonals into columns.
-void SlashSums::AddByStridedView(const ProbabilityBlock& block) {
+void SlashSums::AddByOperators(const ProbabilityBlock& block) {
   int64_t rows = block.probabilities.size(1);
   const int64_t heads = block.probabilities.size(0);
   at::Tensor kept = block.probabilities;

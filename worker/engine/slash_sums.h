@@ -24,12 +24,13 @@ class SlashSums {
 
   // As Observer::Probabilities. Rows of a block are summed in fp32, blocks in double.
   void Add(const ProbabilityBlock& block);
+  // The same by tensor operators, for probabilities that the CPU cannot read; Add chooses it there.
+  void AddByOperators(const ProbabilityBlock& block);
   // [heads * offsets], head-major: sum over the counted rows i of S[i, i - offset]. Then starts anew.
   std::vector<double> Take();
 
  private:
   void AddOnCpu(const ProbabilityBlock& block);
-  void AddByStridedView(const ProbabilityBlock& block);
   double* Accumulator(int64_t strip, int64_t head);
 
   int64_t heads_;

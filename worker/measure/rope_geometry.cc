@@ -42,21 +42,44 @@ absl::Status Check(const v1::RopeGeometryFigures& request) {
         absl::StrCat("positions is ", request.positions(), "; it can be 1 to ", kMaxPositions));
   }
   ROPELAB_RETURN_IF_ERROR(CheckVector("ladder of frequencies", request.theta(), d / 2));
+  if (request.query_size() == 0 && request.key_size() == 0) return absl::OkStatus();  // drawn here
   ROPELAB_RETURN_IF_ERROR(CheckVector("query", request.query(), d));
   return CheckVector("key", request.key(), d);
+}
+
+// Samples of the geometry stream; docs/random-numbers.md.
+constexpr uint64_t kVaryingContent = 0;
+constexpr uint64_t kQueryAndKey = 1;
+
+struct QueryAndKey {
+  Vector query, key;
+};
+
+// As given, else drawn: the query's head_dim normals, then the key's.
+QueryAndKey ReadQueryAndKey(const v1::RopeGeometryFigures& request) {
+  if (request.query_size() > 0) {
+    return {{request.query().begin(), request.query().end()}, {request.key().begin(), request.key().end()}};
+  }
+  engine::Philox stream(request.seed(), engine::Purpose::kGeometry, kQueryAndKey);
+  QueryAndKey drawn{Vector(static_cast<size_t>(request.head_dim())),
+                    Vector(static_cast<size_t>(request.head_dim()))};
+  stream.Normals(drawn.query);
+  stream.Normals(drawn.key);
+  return drawn;
 }
 
 // Query and key of every entry (m, n) of S, rotated.
 class Contents {
  public:
-  Contents(const v1::RopeGeometryFigures& request, const Ladder& ladder)
-      : request_(request), ladder_(ladder), stream_(request.seed(), engine::Purpose::kGeometry, 0) {
-    const Vector query(request.query().begin(), request.query().end());
-    const Vector key(request.key().begin(), request.key().end());
-    for (int64_t m = 0; request.content() != v1::Content::PER_ENTRY && m < request.positions(); ++m) {
-      const bool repeated = request.content() != v1::Content::PER_POSITION;
-      queries_.push_back(Rotated(ladder, repeated ? query : Draw(), static_cast<double>(m)));
-      keys_.push_back(Rotated(ladder, repeated ? key : Draw(), static_cast<double>(m)));
+  Contents(const v1::RopeGeometryFigures& request, const Ladder& ladder, const QueryAndKey& repeated)
+      : request_(request),
+        ladder_(ladder),
+        stream_(request.seed(), engine::Purpose::kGeometry, kVaryingContent) {
+    if (request.content() == v1::Content::PER_ENTRY) return;
+    const bool varies = request.content() == v1::Content::PER_POSITION;
+    for (int64_t m = 0; m < request.positions(); ++m) {
+      queries_.push_back(Rotated(ladder, varies ? Draw() : repeated.query, static_cast<double>(m)));
+      keys_.push_back(Rotated(ladder, varies ? Draw() : repeated.key, static_cast<double>(m)));
     }
   }
 
@@ -99,11 +122,10 @@ absl::StatusOr<Outcome> MeasureRopeGeometry(const v1::RopeGeometryFigures& reque
   ROPELAB_RETURN_IF_ERROR(Check(request));
   const Ladder ladder{{request.theta().begin(), request.theta().end()},
                       request.layout() == v1::PairLayout::INTERLEAVED};
-  const Vector query(request.query().begin(), request.query().end());
-  const Vector key(request.key().begin(), request.key().end());
+  const QueryAndKey repeated = ReadQueryAndKey(request);
   const int64_t n = request.positions();
 
-  Contents contents(request, ladder);
+  Contents contents(request, ladder, repeated);
   at::Tensor scores = at::empty({n, n}, at::kDouble);
   Vector entries(static_cast<size_t>(n * n));
   for (int64_t row = 0; row < n; ++row) {
@@ -115,15 +137,16 @@ absl::StatusOr<Outcome> MeasureRopeGeometry(const v1::RopeGeometryFigures& reque
   v1::Reading reading;
   v1::GeometryFigures& figures = *reading.mutable_geometry();
   *figures.mutable_theta() = request.theta();
-  figures.set_query_norm(Norm(query));
+  figures.set_query_norm(Norm(repeated.query));
   for (int64_t position : request.norm_positions()) {
-    figures.add_norms(Norm(Rotated(ladder, query, static_cast<double>(position))));
+    figures.add_norms(Norm(Rotated(ladder, repeated.query, static_cast<double>(position))));
   }
   figures.set_largest_diagonal_std(LargestDiagonalDeviation(entries, n));
   const bool varies =
       request.content() == v1::Content::PER_ENTRY || request.content() == v1::Content::PER_POSITION;
-  figures.set_largest_identity_error(varies ? std::numeric_limits<double>::quiet_NaN()
-                                            : LargestIdentityError(ladder, entries, n, query, key));
+  figures.set_largest_identity_error(
+      varies ? std::numeric_limits<double>::quiet_NaN()
+             : LargestIdentityError(ladder, entries, n, repeated.query, repeated.key));
   FillHands(request, figures);
   figures.set_scores_artifact(kArtifact);
   ROPELAB_RETURN_IF_ERROR(
@@ -133,7 +156,7 @@ absl::StatusOr<Outcome> MeasureRopeGeometry(const v1::RopeGeometryFigures& reque
 
 int64_t RopeGeometryBytes(const v1::RopeGeometryFigures& request) {
   const int64_t positions = std::clamp<int64_t>(request.positions(), 1, kMaxPositions);
-  const int64_t entries = positions * (positions + 2 * static_cast<int64_t>(request.query_size()));
+  const int64_t entries = positions * (positions + 2 * static_cast<int64_t>(2 * request.theta_size()));
   return 5 * entries * static_cast<int64_t>(sizeof(double));
 }
 

@@ -5,16 +5,19 @@
 
 #include "worker/engine/attention.h"
 #include "worker/engine/causal_softmax.h"
+#include "worker/engine/decode_attention.h"
 #include "worker/engine/rope.h"
 
 namespace ropelab::engine {
 namespace {
 
-TEST(CausalSoftmax, ShowsEachRowTheKeysItMaySee) {
+class CausalSoftmaxWays : public testing::TestWithParam<bool (*)(at::Tensor&, const KeyWindow&, double)> {};
+
+TEST_P(CausalSoftmaxWays, ShowEachRowTheKeysItMaySee) {
   for (int64_t window : {0, 1, 3}) {
     const KeyWindow keys{5, window > 0 ? 6 - window : 0, window};
     at::Tensor logits = at::zeros({2, 4, 9 - keys.first_key});
-    ASSERT_TRUE(CausalSoftmax(logits, keys, 1.0));
+    ASSERT_TRUE(GetParam()(logits, keys, 1.0));
     for (int64_t r = 0; r < 4; ++r) {
       const int64_t row = 5 + r, seen = window > 0 ? window : row + 1;
       for (int64_t c = 0; c < logits.size(2); ++c) {
@@ -24,6 +27,33 @@ TEST(CausalSoftmax, ShowsEachRowTheKeysItMaySee) {
       }
     }
   }
+}
+
+TEST_P(CausalSoftmaxWays, SayWhenALogitThatIsSeenIsNotANumber) {
+  at::Tensor logits = at::zeros({1, 2, 2});
+  logits[0][0][1] = std::nan("");  // the first row does not see the second key
+  EXPECT_TRUE(GetParam()(logits, {0, 0, 0}, 1.0));
+  logits = at::zeros({1, 2, 2});
+  logits[0][1][0] = std::nan("");
+  EXPECT_FALSE(GetParam()(logits, {0, 0, 0}, 1.0));
+}
+
+INSTANTIATE_TEST_SUITE_P(CausalSoftmax, CausalSoftmaxWays,
+                         testing::Values(CausalSoftmax, CausalSoftmaxByOperators));
+
+TEST(LayerCache, BothWaysOfAttendingAgreeAndTheWindowHides) {
+  LayerCache cache(2, 2, 4, 10, at::kCPU);
+  at::manual_seed(7);
+  for (int64_t position = 0; position < 10; ++position)
+    cache.Store(position, at::randn({2, 2, 4}), at::randn({2, 2, 4}));
+  const at::Tensor queries = at::randn({2, 6, 4});
+  for (int64_t window : {0, 1, 4}) {
+    const at::Tensor a = cache.Attend(queries, 9, window, 0.5),
+                     b = cache.AttendByOperators(queries, 9, window, 0.5);
+    EXPECT_LE((a - b).abs().max().item<double>(), 1e-6) << window;
+  }
+  EXPECT_GT((cache.Attend(queries, 9, 0, 0.5) - cache.Attend(queries, 9, 4, 0.5)).abs().max().item<double>(),
+            1e-3);
 }
 
 TEST(Rotary, TurnsAPairByPositionTimesFrequency) {

@@ -37,14 +37,15 @@ std::vector<double> ByLoops(const at::Tensor& p, const SlashRange& range) {
   return sums;
 }
 
-std::vector<double> InBlocks(const at::Tensor& p, const SlashRange& range, int64_t rows, int64_t window) {
+std::vector<double> InBlocks(const at::Tensor& p, const SlashRange& range, int64_t rows, int64_t window,
+                             void (SlashSums::*add)(const ProbabilityBlock&) = &SlashSums::Add) {
   SlashSums sums(p.size(0), range);
   const int64_t n = p.size(1);
   for (int64_t first = 0, block = 0; first < n; first += rows, ++block) {
     const int64_t height = std::min(rows, n - first);
     const int64_t key = std::max<int64_t>(0, window > 0 ? first + 1 - window : 0);
     const at::Tensor cut = p.narrow(1, first, height).narrow(2, key, first + height - key).contiguous();
-    sums.Add({0, block % kStrips, 0, first, key, cut});
+    (sums.*add)({0, block % kStrips, 0, first, key, cut});
   }
   return sums.Take();
 }
@@ -55,7 +56,10 @@ TEST(SlashSums, EqualALoopForEveryRangeAndBlock) {
   for (const SlashRange range :
        {SlashRange{0, 49, 0, false}, SlashRange{0, 4, 4, false}, SlashRange{7, 30, 4, false},
         SlashRange{7, 30, 4, true}, SlashRange{45, 45, 4, true}, SlashRange{0, 0, 0, true}}) {
-    for (int64_t rows : {1, 7, 64}) EXPECT_EQ(InBlocks(p, range, rows, 0), ByLoops(p, range)) << rows;
+    for (int64_t rows : {1, 7, 64}) {
+      EXPECT_EQ(InBlocks(p, range, rows, 0), ByLoops(p, range)) << rows;
+      EXPECT_EQ(InBlocks(p, range, rows, 0, &SlashSums::AddByOperators), ByLoops(p, range)) << rows;
+    }
   }
 }
 
@@ -63,6 +67,7 @@ TEST(SlashSums, EqualALoopWhenAWindowCutsKeysOff) {
   const at::Tensor p = Probabilities(2, 50) * at::ones({50, 50}).triu(-9);
   const SlashRange range{2, 20, 4, false};
   EXPECT_EQ(InBlocks(p, range, 7, 10), ByLoops(p, range));
+  EXPECT_EQ(InBlocks(p, range, 7, 10, &SlashSums::AddByOperators), ByLoops(p, range));
 }
 
 TEST(SlashSums, StartAnewAfterTake) {

@@ -98,6 +98,18 @@ TEST(RopeGeometry, DrawsContentPerPosition) {
   EXPECT_NEAR(demo.figures.largest_diagonal_std(), 2.1229464640444733, 1e-13);
 }
 
+// z = normals(numpy.random.Philox(key=[31, 3], counter=[0, 0, 1, 0]), 16); q = z[:8], k = z[8:]
+TEST(RopeGeometry, DrawsQueryAndKeyWhereNoneAreGiven) {
+  v1::Measurement request = Demo(v1::Content::REPEATED);
+  request.mutable_rope_geometry()->clear_query();
+  request.mutable_rope_geometry()->clear_key();
+  const Figures demo = MeasureDemo(request);
+  EXPECT_NEAR(demo.figures.query_norm(), 2.8931046548686954, 1e-13);
+  EXPECT_NEAR(demo.S(0, 0), 2.4944585480637294, 1e-13);
+  EXPECT_NEAR(demo.S(5, 0), 0.2597264960394927, 1e-13);
+  EXPECT_LT(demo.figures.largest_identity_error(), 1e-14);
+}
+
 TEST(RopeGeometry, RotateHalfIsTheSameHeadWithItsDimensionsReordered) {
   const v1::Measurement interleaved = Demo(v1::Content::REPEATED);
   v1::Measurement half = interleaved;
