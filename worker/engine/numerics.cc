@@ -51,6 +51,12 @@ int OpenBlasThreads() {
   return get != nullptr ? get() : 0;
 }
 
+// oneDNN's own number for the instruction set that it may use; 0 where it does not tell.
+int OneDnnInstructionSet() {
+  const auto get = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "dnnl_get_effective_cpu_isa"));
+  return get != nullptr ? get() : 0;
+}
+
 }  // namespace
 
 absl::StatusOr<NumericsClass> ComputeNumericsClass(const std::string& device, int threads) {
@@ -63,6 +69,7 @@ absl::StatusOr<NumericsClass> ComputeNumericsClass(const std::string& device, in
   lines.push_back(absl::StrCat("aten_threads=", at::get_num_threads()));
   lines.push_back(absl::StrCat("openblas_threads=", OpenBlasThreads()));
   lines.push_back(absl::StrCat("aten_capability=", AtenCapability()));
+  lines.push_back(absl::StrCat("onednn_isa=", OneDnnInstructionSet()));
   lines.push_back(absl::StrCat("sgemm=", ObjectOfSymbol("sgemm_")));
   lines.push_back(absl::StrCat("openblas_core=", OpenBlasText("openblas_get_corename")));
   lines.push_back(absl::StrCat("openblas_config=", OpenBlasText("openblas_get_config")));

@@ -46,17 +46,20 @@ INSTANTIATE_TEST_SUITE_P(Models, DecoderParity,
 
 TEST(Decoder, GivesTheSameBitsWithOneThreadAndWithSeveral) {
   ROPELAB_NEED_FIXTURE("stories260K");
-  const auto model = LoadFixture("stories260K");
   std::vector<int32_t> ids;
   for (int i = 0; i < 500; ++i) ids.push_back((i * 7919 + 3) % 512);
   const std::vector<std::string> names = {"attn_probs", "hidden"};
-  at::set_num_threads(1);
-  const auto one = InspectPrompt(*model, ids, names, {});
-  at::set_num_threads(4);
-  const auto several = InspectPrompt(*model, ids, names, {});
-  at::set_num_threads(1);
-  ASSERT_TRUE(one.ok() && several.ok());
-  for (const std::string& name : names) EXPECT_TRUE(at::equal(one->at(name), several->at(name))) << name;
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    const auto model = LoadFixture("stories260K", dtype);
+    at::set_num_threads(1);
+    const auto one = InspectPrompt(*model, ids, names, {});
+    at::set_num_threads(4);
+    const auto several = InspectPrompt(*model, ids, names, {});
+    at::set_num_threads(1);
+    ASSERT_TRUE(one.ok() && several.ok());
+    for (const std::string& name : names)
+      EXPECT_TRUE(at::equal(one->at(name), several->at(name))) << name << dtype;
+  }
 }
 
 TEST(Decoder, HalfPrecisionsStayNearSinglePrecision) {
