@@ -149,7 +149,6 @@ void Session::ConnectLoop() {
     // A fresh channel each time: an old one sits out gRPC's own back-off, which knows nothing of ours.
     std::shared_ptr<grpc::Channel> channel = options_.channel();
     channel->GetState(true);
-    if (std::function<void()> started = std::exchange(started_, nullptr)) started();
     const SessionMachine::Time began = Now();
     bool welcomed = false;
     if (AwaitConnection(*channel)) {
@@ -165,6 +164,7 @@ void Session::ConnectLoop() {
     } else {
       spdlog::debug("server not reached");
     }
+    SayStarted();
     MutexLock lock(&desk_.mutex);
     const SessionMachine::Time until = Now() + backoff.Next();
     while (!desk_.stopping && Now() < until) desk_.changed.WaitFor(&desk_.mutex, until - Now());
@@ -172,6 +172,10 @@ void Session::ConnectLoop() {
   MutexLock lock(&desk_.mutex);
   connect_loop_ended_ = true;
   desk_.changed.NotifyAll();
+}
+
+void Session::SayStarted() {
+  if (std::function<void()> started = std::exchange(started_, nullptr)) started();
 }
 
 bool Session::AwaitConnection(grpc::Channel& channel) {
@@ -202,15 +206,18 @@ grpc::Status Session::Serve(std::shared_ptr<grpc::Channel> channel, bool* welcom
     std::thread writing([&] { WriteLoop(&link); });
     v1::ServerMessage message;
     while (link.stream->Read(&message)) {
-      MutexLock lock(&desk_.mutex);
-      const bool before = desk_.machine.connected();
-      Act(desk_.machine.OnMessage(message, Now()));
-      NoteLoss();
-      if (!before && desk_.machine.connected()) {
-        *welcomed = true;
-        if (options_.metrics != nullptr) options_.metrics->Connected(true);
+      {
+        MutexLock lock(&desk_.mutex);
+        const bool before = desk_.machine.connected();
+        Act(desk_.machine.OnMessage(message, Now()));
+        NoteLoss();
+        if (!before && desk_.machine.connected()) {
+          *welcomed = true;
+          if (options_.metrics != nullptr) options_.metrics->Connected(true);
+        }
+        desk_.changed.NotifyAll();
       }
-      desk_.changed.NotifyAll();
+      if (*welcomed) SayStarted();
     }
     {
       MutexLock lock(&desk_.mutex);

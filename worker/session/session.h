@@ -58,8 +58,9 @@ class Session {
   explicit Session(SessionOptions options);
   ~Session();
 
-  // Until drained. Measures on the calling thread. `started` is called once, when the first connection is
-  // being tried. Call once.
+  // Until drained. Measures on the calling thread. `started` is called once: when the server has first
+  // answered with Welcome, and so knows this worker's models, or when the first try to reach one has failed.
+  // Call once.
   void Run(std::function<void()> started = nullptr);
   // From any thread, also before Run().
   void Drain();
@@ -75,6 +76,8 @@ class Session {
   void WriteLoop(Link* link);
   void BeatLoop();
   void HashLoop();
+  // Calls started_, once. From the connecting thread, without the lock.
+  void SayStarted();
   void Act(const SessionMachine::Reaction& reaction) ROPELAB_REQUIRES(desk_.mutex);
   void CloseLink(const std::string& why) ROPELAB_REQUIRES(desk_.mutex);
   // Remembers when the running task lost its lease.

@@ -99,7 +99,7 @@ class SessionTest : public testing::Test {
       return hash;
     };
     session_ = std::make_unique<Session>(std::move(options));
-    running_ = std::thread([this] { session_->Run(); });
+    running_ = std::thread([this] { session_->Run([this] { started_ = true; }); });
   }
 
   void TearDown() override {
@@ -155,6 +155,7 @@ class SessionTest : public testing::Test {
   std::atomic<int> emitted_{0};
   std::atomic<int> stopped_{0};
   std::atomic<bool> finish_{false};
+  std::atomic<bool> started_{false};
 };
 
 TEST_F(SessionTest, RunsAGrantToItsCompletion) {
@@ -347,6 +348,16 @@ TEST_F(SessionTest, DrainHandsBackAndEndsWithinItsGrace) {
   const auto began = std::chrono::steady_clock::now();
   running_.join();
   EXPECT_LT(std::chrono::steady_clock::now() - began, milliseconds(800));
+}
+
+TEST_F(SessionTest, SaysThatItStartedWhenTheServerKnowsIt) {
+  Start();
+  ASSERT_TRUE(server_->Await(Kind::kHello));
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_FALSE(started_)
+      << "whoever waits for this would submit to a server that has not heard of the models";
+  server_->Send(Welcome(5));
+  EXPECT_TRUE(Eventually([&] { return started_.load(); }));
 }
 
 TEST_F(SessionTest, DrainsWithoutAServer) {
