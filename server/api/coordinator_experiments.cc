@@ -6,14 +6,11 @@
 #include "absl/strings/str_split.h"
 #include "common/status_macros.h"
 #include "server/api/coordinator_impl.h"
+#include "server/api/experiment_service_describe.h"
 #include "spdlog/spdlog.h"
 
 namespace ropelab::api {
 namespace {
-
-bool IsFinal(const std::string& state) {
-  return state == "done" || state == "failed" || state == "cancelled";
-}
 
 std::vector<ModelLine> ParseModels(const std::string& lines) {
   std::vector<ModelLine> models;
@@ -45,7 +42,7 @@ void CoordinatorImpl::ExperimentSubmitted(int64_t experiment) {
         [this, experiment, row](absl::Status status) {
           if (!status.ok()) {
             spdlog::error("experiment e{} cannot be taken up: {}", experiment, std::string(status.message()));
-          } else if (!IsFinal(row->state) && FindEntry(experiment) == nullptr) {
+          } else if (!IsFinalState(row->state) && FindEntry(experiment) == nullptr) {
             TakeUp(std::move(*row));
           }
         });
@@ -269,7 +266,7 @@ void CoordinatorImpl::Cancel(int64_t id, const std::string& user,
           if (row.state == "cancelled") {
             return absl::OkStatus();
           }
-          if (IsFinal(row.state)) {
+          if (IsFinalState(row.state)) {
             return absl::FailedPreconditionError(
                 absl::StrCat("experiment e", id, " is ", row.state, " already and cannot be cancelled"));
           }

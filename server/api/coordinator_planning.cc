@@ -11,6 +11,7 @@
 #include "common/service/canonical_hash.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
+#include "server/api/experiment_service_describe.h"
 #include "server/api/stage_readings.h"
 #include "server/experiments/kinds.h"
 #include "server/store/experiments.h"
@@ -23,15 +24,12 @@ namespace {
 constexpr int64_t kSlice = 500;
 constexpr std::chrono::milliseconds kPause(500);
 
-bool IsFinal(const std::string& state) {
-  return state == "done" || state == "failed" || state == "cancelled";
-}
-
 // Gives ABORTED when the experiment is final: whatever was under way for it is dropped.
 absl::Status StillWanted(store::Connection& db, int64_t experiment) {
   ROPELAB_ASSIGN_OR_RETURN(const auto row, store::GetExperiment(db, experiment));
-  return IsFinal(row.state) ? absl::AbortedError(absl::StrCat("experiment e", experiment, " is ", row.state))
-                            : absl::OkStatus();
+  return IsFinalState(row.state)
+             ? absl::AbortedError(absl::StrCat("experiment e", experiment, " is ", row.state))
+             : absl::OkStatus();
 }
 
 class Advance {
