@@ -28,8 +28,10 @@ function(ropelab_binary name source)
   ropelab_sanitize(${name})
 endfunction()
 
-# ropelab_unit_tests(folder dependency...): every *_test.cc of tests/unit/<folder> as one program, test cases known to ctest.
+# ropelab_unit_tests(folder dependency...): every *_test.cc of tests/unit/<folder> as one program, its test cases known to ctest. With
+# WHOLE first among the dependencies the program is one test: loading libtorch costs half a second each time.
 function(ropelab_unit_tests folder)
+  cmake_parse_arguments(unit "WHOLE" "" "" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*.cc)
   if(NOT sources)
     return()
@@ -38,11 +40,16 @@ function(ropelab_unit_tests folder)
   add_executable(${name} ${sources})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_compile_options(${name} PRIVATE ${ROPELAB_WARNINGS})
-  target_link_libraries(${name} PRIVATE ${ARGN} GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${unit_UNPARSED_ARGUMENTS} GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE
     ROPELAB_SOURCE_DIR="${CMAKE_SOURCE_DIR}" ROPELAB_FIXTURES_DEFAULT="${CMAKE_SOURCE_DIR}/../shared/fixtures")
   ropelab_sanitize(${name})
-  gtest_discover_tests(${name} TEST_PREFIX "${folder}." PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
+  if(unit_WHOLE)
+    add_test(NAME ${folder} COMMAND ${name} --gtest_brief=1)
+    set_tests_properties(${folder} PROPERTIES LABELS unit TIMEOUT 300)
+  else()
+    gtest_discover_tests(${name} TEST_PREFIX "${folder}." PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
+  endif()
 endfunction()
 
 function(ropelab_sanitize name)

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/absent.h"
 #include "worker/formats/safetensors.h"
 #include "worker/model/loaded_model.h"
 
@@ -72,7 +73,7 @@ inline double Distance(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace ropelab::engine
 
-#define ROPELAB_NEED_FIXTURE(name)                                  \
-  if (::ropelab::engine::FixtureModel(name).empty()) {              \
-    GTEST_SKIP() << "the fixture model " << name << " is not here"; \
+#define ROPELAB_NEED_FIXTURE(name)                                             \
+  if (::ropelab::engine::FixtureModel(name).empty()) {                         \
+    ROPELAB_ABSENT(std::string("the fixture model ") + name + " is not here"); \
   }

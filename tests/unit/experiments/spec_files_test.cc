@@ -10,6 +10,7 @@
 
 #include "common/service/canonical_hash.h"
 #include "fakes.h"
+#include "tests/unit/absent.h"
 
 namespace ropelab::experiments {
 namespace {
@@ -165,7 +166,7 @@ TEST(SpecFiles, OursResolveOrNameAPartThatIsNotBuilt) {
 
 TEST(SpecFiles, TheSharedOnesResolveOrNameAPartThatIsNotBuilt) {
   if (!fs::is_directory(kShared)) {
-    GTEST_SKIP() << "no shared specs at " << kShared;
+    ROPELAB_ABSENT("no shared specs at " + kShared.string());
   }
   EXPECT_THAT(
       AcceptedOf(FilesWith(kShared, ".textproto")),

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/absent.h"
 #include "tests/unit/formats/temporary_directory.h"
 #include "worker/formats/plant.h"
 #include "worker/formats/safetensors_writer.h"
@@ -36,9 +37,9 @@ std::string Fixture(const std::string& name) {
       .string();
 }
 
-#define SKIP_WITHOUT_FIXTURE(name)                                                     \
-  if (!std::filesystem::exists(Fixture(name))) {                                       \
-    GTEST_SKIP() << "fixture " << Fixture(name) << " is absent: set ROPELAB_FIXTURES"; \
+#define SKIP_WITHOUT_FIXTURE(name)                         \
+  if (!std::filesystem::exists(Fixture(name))) {           \
+    ROPELAB_ABSENT(Fixture(name) + " (ROPELAB_FIXTURES)"); \
   }
 
 constexpr char kConfig[] =
