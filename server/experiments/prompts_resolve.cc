@@ -86,9 +86,9 @@ void ResolveSampled(v1::SampledPrompts& sampled, const std::string& path,
   CheckCount(sampled.count(), path + ".count", problems);
   CheckTokens(sampled.tokens(), path + ".tokens", models, problems);
   if (!(sampled.temperature() > 0) || sampled.temperature() > kHighestTemperature) {
-    problems.Add(
-        path + ".temperature", absl::StrCat(sampled.temperature()),
-        absl::StrCat("is above 0 and at most ", kHighestTemperature, "; 1 is the model's own distribution"));
+    problems.Add(path + ".temperature", absl::StrCat(sampled.temperature()),
+                 absl::StrCat("must be above 0 (at 0 every prompt would be the same) and at most ",
+                              kHighestTemperature, "; 1 is the model's own distribution"));
   }
   if (sampled.has_bos() && sampled.bos() == v1::Bos::NEVER) {
     problems.Add(path + ".bos", "NEVER", "sampling starts at BOS; say ALWAYS or leave it out");

@@ -89,14 +89,14 @@ void RopeGeometryExperiment::Resolve(v1::ExperimentSpec& spec, const std::vector
   ResolveDefaults(geometry);
   if (geometry.head_dim() < 2 || geometry.head_dim() > kLargestHeadDim || geometry.head_dim() % 2 != 0) {
     problems.Add(At("head_dim"), absl::StrCat(geometry.head_dim()),
-                 absl::StrCat("is an even number, 2 to ", kLargestHeadDim));
+                 absl::StrCat("must be an even number, 2 to ", kLargestHeadDim));
   }
   if (!(geometry.base() > 1)) {
-    problems.Add(At("base"), absl::StrCat(geometry.base()), "is above 1, so that frequencies fall");
+    problems.Add(At("base"), absl::StrCat(geometry.base()), "must be above 1, so that frequencies fall");
   }
   if (geometry.positions() < 2 || geometry.positions() > kMostPositions) {
     problems.Add(At("positions"), absl::StrCat(geometry.positions()),
-                 absl::StrCat("is 2 to ", kMostPositions));
+                 absl::StrCat("must be 2 to ", kMostPositions));
   }
   CheckVectors(geometry, problems);
   CheckNormPositions(geometry, problems);

@@ -75,7 +75,7 @@ void CheckOffsets(const v1::SlashDetection& detection, const PromptShape& shape,
   }
   if (offsets.first() < 0 || offsets.first() > offsets.last()) {
     problems.Add(At("offsets.first"), absl::StrCat(offsets.first()),
-                 absl::StrCat("is 0 to the last offset, ", offsets.last()));
+                 absl::StrCat("must be 0 to the last offset, ", offsets.last()));
   }
   if (offsets.last() > reach) {
     problems.Add(At("offsets.last"), absl::StrCat(offsets.last()),
@@ -144,7 +144,7 @@ void ResolveChoices(v1::SlashDetection& detection, Problems& problems) {
     detection.set_skip_first(kDefaultSkipFirst);
   } else if (detection.skip_first() < 0) {
     problems.Add(At("skip_first"), absl::StrCat(detection.skip_first()),
-                 "is a number of positions, 0 or more");
+                 "must be a number of positions, 0 or more");
   }
   if (!detection.has_rows()) {
     detection.set_rows(v1::Rows::ALL);

@@ -29,11 +29,11 @@ TEST(RopeGeometryResolve, FillsTheDemosDefaults) {
 
 TEST(RopeGeometryResolve, RefusesWhatHasNoGeometry) {
   const std::pair<std::string, const char*> refusals[] = {
-      {Geometry("head_dim: 7"), "rope_geometry.head_dim: is an even number"},
-      {Geometry("head_dim: 0"), "rope_geometry.head_dim: is an even number"},
-      {Geometry("base: 1"), "rope_geometry.base: is above 1"},
-      {Geometry("positions: 1"), "rope_geometry.positions: is 2 to 4096"},
-      {Geometry("positions: 4097"), "rope_geometry.positions: is 2 to 4096"},
+      {Geometry("head_dim: 7"), "rope_geometry.head_dim: must be an even number"},
+      {Geometry("head_dim: 0"), "rope_geometry.head_dim: must be an even number"},
+      {Geometry("base: 1"), "rope_geometry.base: must be above 1"},
+      {Geometry("positions: 1"), "rope_geometry.positions: must be 2 to 4096"},
+      {Geometry("positions: 4097"), "rope_geometry.positions: must be 2 to 4096"},
       {Geometry("head_dim: 2 query: [1, 2]"), "rope_geometry.key: give exactly head_dim = 2 values"},
       {Geometry("head_dim: 2 query: [1, 2, 3] key: [1, 2]"),
        "rope_geometry.query: give exactly head_dim = 2 values"},

@@ -51,8 +51,10 @@ TEST(Submission, ModelsOfDifferentDtypesEachKeepTheirOwn) {
 }
 
 TEST(Submission, AnUnknownModelIsRefusedWithTheKnownNames) {
-  EXPECT_THAT(ProblemsOf(With("model: 'tow'"), FakeCatalogue({ToyModel("zebra"), ToyModel("ant")})),
-              ElementsAre("model: no worker ever announced a model of this name; known: ant, zebra"));
+  EXPECT_THAT(
+      ProblemsOf(With("model: 'tow'"), FakeCatalogue({ToyModel("zebra"), ToyModel("ant")})),
+      ElementsAre("model: no worker ever announced a model of this name; known: ant, zebra; a "
+                  "worker looks through its folders when it connects, so restart it after adding one"));
   EXPECT_THAT(ProblemsOf(With("model: 'tow'"), FakeCatalogue(std::vector<ModelFacts>{})),
               ElementsAre(HasSubstr("model: no worker has announced a model yet")));
 }
@@ -232,7 +234,7 @@ TEST(Study, PathsNameTheExperiment) {
           "uniform_tokens { count: 8 tokens: 64 } } } } experiments { rope_geometry { positions: 1 } }")),
       ElementsAre(HasSubstr("experiments.detect.slash_detection.offsets.last: at most 59"),
                   HasSubstr("experiments[1].name: an experiment of a study needs a name"),
-                  HasSubstr("experiments[1].rope_geometry.positions: is 2 to 4096")));
+                  HasSubstr("experiments[1].rope_geometry.positions: must be 2 to 4096")));
 }
 
 TEST(Study, NamesAreUnique) {
