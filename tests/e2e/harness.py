@@ -168,7 +168,11 @@ def read_safetensors(path):
             continue
         begin, end = entry["data_offsets"]
         raw = data[8 + length + begin : 8 + length + end]
-        tensors[name] = numpy.frombuffer(raw, kinds[entry["dtype"]]).reshape(entry["shape"])
+        if entry["dtype"] == "BF16":  # the upper half of a float32
+            widened = numpy.frombuffer(raw, numpy.uint16).astype(numpy.uint32) << 16
+            tensors[name] = widened.view(numpy.float32).reshape(entry["shape"])
+        else:
+            tensors[name] = numpy.frombuffer(raw, kinds[entry["dtype"]]).reshape(entry["shape"])
     return tensors
 
 

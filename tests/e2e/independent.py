@@ -18,8 +18,8 @@ class Llama:
 
     def __init__(self, folder):
         self.config = json.loads((folder / "config.json").read_text())
-        stored = read_safetensors(folder / "model.safetensors")
-        self.weights = {name: tensor.astype(numpy.float64) for name, tensor in stored.items()}
+        self.weights = {name: tensor.astype(numpy.float64) for shard in sorted(folder.glob("model*.safetensors"))
+                        for name, tensor in read_safetensors(shard).items()}
         self.layers = self.config["num_hidden_layers"]
         self.heads = self.config["num_attention_heads"]
         self.kv_heads = self.config.get("num_key_value_heads") or self.heads
@@ -50,6 +50,10 @@ class Llama:
     def _norm(self, x, name):
         return x / numpy.sqrt((x * x).mean(-1, keepdims=True) + self.config["rms_norm_eps"]) * self.weights[name]
 
+    def _linear(self, x, name):
+        """A projection as Hugging Face stores it, [out, in], with its bias where the checkpoint has one."""
+        return x @ self.weights[name + ".weight"].T + self.weights.get(name + ".bias", 0.0)
+
     def _rotate(self, x):
         """x is [heads, T, D]; dimension j is paired with j + D/2."""
         angles = numpy.arange(x.shape[1])[:, None] * self.inv_freq
@@ -68,7 +72,7 @@ class Llama:
             out["hidden"].append(x)
             y = self._norm(x, name + "input_layernorm.weight")
             q, k, v = (
-                (y @ self.weights[f"{name}self_attn.{p}_proj.weight"].T).reshape(tokens, heads, self.head_dim).transpose(1, 0, 2)
+                self._linear(y, f"{name}self_attn.{p}_proj").reshape(tokens, heads, self.head_dim).transpose(1, 0, 2)
                 for p, heads in (("q", self.heads), ("k", self.kv_heads), ("v", self.kv_heads)))
             q_rot, k_rot = self._rotate(q), self._rotate(k)
             group = numpy.arange(self.heads) * self.kv_heads // self.heads
@@ -77,11 +81,11 @@ class Llama:
             attention = numpy.exp(logits - logits.max(-1, keepdims=True))
             attention /= attention.sum(-1, keepdims=True)
             mixed = (attention @ v[group]).transpose(1, 0, 2).reshape(tokens, -1)
-            x = x + mixed @ self.weights[name + "self_attn.o_proj.weight"].T
+            x = x + self._linear(mixed, name + "self_attn.o_proj")
             y = self._norm(x, name + "post_attention_layernorm.weight")
-            gate = y @ self.weights[name + "mlp.gate_proj.weight"].T
-            up = y @ self.weights[name + "mlp.up_proj.weight"].T
-            x = x + (gate / (1 + numpy.exp(-gate)) * up) @ self.weights[name + "mlp.down_proj.weight"].T
+            gate = self._linear(y, name + "mlp.gate_proj")
+            up = self._linear(y, name + "mlp.up_proj")
+            x = x + self._linear(gate / (1 + numpy.exp(-gate)) * up, name + "mlp.down_proj")
             for key, value in (("q_pre", q), ("k_pre", k), ("q_rot", q_rot), ("k_rot", k_rot), ("attn_probs", attention)):
                 out[key].append(value)
         out["hidden"].append(x)
