@@ -19,9 +19,9 @@ void DeclareSpec(CLI::App* command, Options* options) {
                    "Spec file, text format (.textproto) or .json; - for standard input")
       ->required();
   command
-      ->add_option(
-          "--set", options->assignments,
-          "path=value changes a field of the spec, as in slash_detection.threshold=0.2; may be repeated")
+      ->add_option("--set", options->assignments,
+                   "Change a field of the spec, as in slash_detection.threshold=0.2; in a study "
+                   "experiments.NAME.slash_detection.threshold=0.2; may be repeated")
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -35,54 +35,67 @@ void DeclareSubmit(CLI::App* command, Options* options) {
 }
 
 void DeclareList(CLI::App* command, Options* options) {
-  command->add_option("--user", options->user, "Only this owner's");
-  command->add_option("--state", options->state,
-                      "Only waiting, queued, running, reducing, done, failed or cancelled");
-  command->add_option("--kind", options->kind, "Only this kind, as in slash_detection");
-  command->add_option("--model", options->model, "Only those on this model");
-  command->add_option("--tag", options->tag, "Only those with this tag");
+  command->add_option("--user", options->user, "Only this owner's")->type_name("NAME");
+  command
+      ->add_option("--state", options->state,
+                   "Only waiting, queued, running, reducing, done, failed or cancelled")
+      ->type_name("STATE");
+  command->add_option("--kind", options->kind, "Only this kind, as in slash_detection")->type_name("KIND");
+  command->add_option("--model", options->model, "Only those on this model")->type_name("NAME");
+  command->add_option("--tag", options->tag, "Only those with this tag")->type_name("TAG");
 }
 
 void DeclareResults(CLI::App* command, Options* options) {
   DeclareId(command, options);
-  auto* table = command->add_option("--table", options->table, "Print this table");
-  command->add_option("--format", options->format, "table (default), csv or jsonl")
+  auto* table = command
+                    ->add_option("--table", options->table,
+                                 "Print this table (with --json: one JSON object a row and line)")
+                    ->type_name("NAME");
+  command
+      ->add_option("--format", options->format,
+                   "How: for people, with commas, or one JSON object a line; default: table")
       ->check(CLI::IsMember({"table", "csv", "jsonl"}))
       ->needs(table);
-  auto* artifact = command->add_option("--artifact", options->artifact, "Fetch this artifact; needs -o");
+  auto* artifact = command->add_option("--artifact", options->artifact, "Fetch this artifact; needs -o")
+                       ->type_name("NAME");
   auto* output = command->add_option("-o,--output", options->output_path, "Write to this file instead")
                      ->type_name("FILE");
   artifact->needs(output)->excludes(table);
 }
 
 void DeclareUp(CLI::App* command, Options* options) {
-  command->add_option("--data-dir", options->data_dir, "Where the server keeps everything")
+  command->add_option("--data-dir", options->data_dir, "Where the server keeps everything; made when missing")
+      ->type_name("DIR")
       ->capture_default_str();
-  command->add_option("--models", options->models_dir,
-                      "Folder of models (default: models here or beside the program)");
+  command
+      ->add_option("--models", options->models_dir,
+                   "Folder that holds one folder per model (default: models here or beside the program)")
+      ->type_name("DIR");
 }
 
 void DeclareNothing(CLI::App*, Options*) {}
 
 constexpr Command kCommands[] = {
     {"submit", "Submit a spec; prints the study's id, if it is one, then each experiment's",
-     "ropelab submit studies/slash.textproto --set slash_detection.threshold=0.2 --wait", DeclareSubmit,
-     RunSubmit},
-    {"watch", "Follow an experiment or a study: progress, rate, time left, why it waits", "ropelab watch e12",
+     "ropelab submit studies/quickstart.textproto --set experiments.near.slash_detection.threshold=0.2 "
+     "--wait",
+     DeclareSubmit, RunSubmit},
+    {"watch", "Follow an experiment or a study: progress, rate, time left, why it waits", "ropelab watch e1",
      DeclareStudyId, RunWatch},
-    {"list", "List experiments", "ropelab list --state running --kind slash_detection", DeclareList, RunList},
-    {"show", "Show one experiment", "ropelab show e12 --json", DeclareId, RunShow},
-    {"cancel", "Cancel an experiment; its readings stay", "ropelab cancel e12", DeclareId, RunCancel},
+    {"list", "List experiments", "ropelab list --state done --kind slash_detection", DeclareList, RunList},
+    {"show", "Show one experiment", "ropelab show e1 --json", DeclareId, RunShow},
+    {"cancel", "Cancel an experiment; its readings stay", "ropelab cancel e4", DeclareId, RunCancel},
     {"results", "List result tables and artifacts, print a table, fetch an artifact",
-     "ropelab results e12 --table slash_scores --format csv > scores.csv\n"
-     "  ropelab results e12 --artifact scores.safetensors -o scores.safetensors",
+     "ropelab results e1\n"
+     "  ropelab results e1 --table slash_scores --format csv > scores.csv\n"
+     "  ropelab results e3 --artifact scores.safetensors -o scores.safetensors",
      DeclareResults, RunResults},
     {"provenance", "Where every number came from: spec, models, numerics, tasks, workers",
-     "ropelab provenance e12 --json", DeclareId, RunProvenance},
+     "ropelab provenance e1", DeclareId, RunProvenance},
     {"models", "List the models that workers announced", "ropelab models", DeclareNothing, RunModels},
     {"workers", "List the workers that are connected", "ropelab workers", DeclareNothing, RunWorkers},
-    {"validate", "Check a spec and print what it would cost, without running it",
-     "ropelab validate studies/slash.textproto", DeclareSpec, RunValidate},
+    {"validate", "Check a spec and print what it would cost, without running it (asks the server)",
+     "ropelab validate studies/quickstart.textproto", DeclareSpec, RunValidate},
     {"up", "Run a server and one worker on loopback, until Ctrl-C",
      "ropelab up --data-dir ~/ropelab-data --models ~/models", DeclareUp, RunUp},
 };

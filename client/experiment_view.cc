@@ -142,19 +142,23 @@ std::string RenderEstimates(const v1::ValidateResponse& response) {
                    {"TASKS", Align::kRight},
                    {"DEVICE TIME", Align::kRight},
                    {"READINGS", Align::kRight},
-                   {"RESULTS", Align::kRight},
-                   {"EXPECTED FROM"}});
+                   {"RESULTS", Align::kRight}});
+  std::string basis;
   std::string warnings;
   for (const v1::Estimate& estimate : response.estimates()) {
     table.AddRow({estimate.experiment(), estimate.kind(), absl::StrCat(estimate.tasks()),
                   HumanSeconds(estimate.device_seconds()), HumanBytes(estimate.reading_bytes()),
-                  HumanBytes(estimate.result_bytes()), estimate.basis()});
+                  HumanBytes(estimate.result_bytes())});
+    if (!estimate.basis().empty()) {
+      absl::StrAppend(&basis, "expected from: ", Printable(estimate.experiment()),
+                      estimate.experiment().empty() ? "" : ": ", Printable(estimate.basis()), "\n");
+    }
     for (const std::string& warning : estimate.warnings()) {
       absl::StrAppend(&warnings, "warning: ", estimate.experiment(),
                       estimate.experiment().empty() ? "" : ": ", Printable(warning), "\n");
     }
   }
-  return absl::StrCat(response.estimates_size() == 0 ? "" : table.Render(), warnings);
+  return absl::StrCat(response.estimates_size() == 0 ? "" : table.Render(), basis, warnings);
 }
 
 std::string RenderResultsList(const std::string& id, const v1::ListResultsResponse& response) {

@@ -1,5 +1,8 @@
 #include "client/inventory_view.h"
 
+#include <map>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/human.h"
@@ -42,20 +45,27 @@ std::string RenderModels(const v1::ListModelsResponse& response, int64_t now) {
                    {"WEIGHTS"},
                    {"WORKERS", Align::kRight},
                    {"LAST SEEN"},
-                   {"NOTES"}});
+                   {"LOADED ON"}});
+  std::string problems;
   for (const v1::KnownModel& model : response.models()) {
     const v1::ModelAnnouncement& announced = model.announcement();
     const v1::ModelConfig& config = announced.config();
-    table.AddRow({announced.name(), config.family(), Number(config.layers()), Number(config.query_heads()),
-                  Number(config.kv_heads()), Number(config.head_dim()), HumanCount(config.parameters()),
-                  DtypeName(config), HumanBytes(announced.bytes()), Number(config.max_positions()),
-                  announced.weights_hash().empty() ? "not hashed yet" : ShortHash(announced.weights_hash()),
+    const bool usable = announced.problem().empty();
+    table.AddRow({announced.name(), usable ? config.family() : "unusable", Number(config.layers()),
+                  Number(config.query_heads()), Number(config.kv_heads()), Number(config.head_dim()),
+                  usable ? HumanCount(config.parameters()) : "", DtypeName(config),
+                  usable ? HumanBytes(announced.bytes()) : "", Number(config.max_positions()),
+                  !announced.weights_hash().empty() ? ShortHash(announced.weights_hash())
+                  : usable                          ? "not hashed yet"
+                                                    : "",
                   absl::StrCat(model.workers_size()), HumanAgo(now, model.last_seen_microseconds()),
-                  !announced.problem().empty()   ? announced.problem()
-                  : !model.resident_on().empty() ? absl::StrCat("loaded on ", model.resident_on())
-                                                 : ""});
+                  model.resident_on()});
+    if (!usable) {
+      absl::StrAppend(&problems, Printable(announced.name()),
+                      " cannot be used: ", Printable(announced.problem()), "\n");
+    }
   }
-  return table.Render();
+  return table.Render() + problems;
 }
 
 std::string RenderWorkers(const v1::ListWorkersResponse& response, int64_t now) {
@@ -129,17 +139,28 @@ std::string RenderProvenance(const v1::Provenance& provenance) {
     }
   }
 
-  text += "\nTASKS\n";
+  // What the attempts have in common stands once, by number, so that a task fits a line.
+  TextTable runners({{"BY", Align::kRight}, {"WORKER"}, {"DEVICE"}, {"NUMERICS"}, {"BUILD"}});
+  std::map<std::vector<std::string>, std::string> numbers;
+  const auto by = [&](const v1::TaskAttempt& attempt) {
+    if (attempt.worker().empty()) {
+      return std::string();
+    }
+    const std::vector<std::string> key = {attempt.worker(), attempt.device(), attempt.numerics_class(),
+                                          attempt.build()};
+    const auto [found, added] = numbers.emplace(key, absl::StrCat(numbers.size() + 1));
+    if (added) {
+      runners.AddRow({found->second, key[0], key[1], key[2], key[3]});
+    }
+    return found->second;
+  };
   TextTable tasks({{"TASK", Align::kRight},
                    {"STAGE", Align::kRight},
                    {"INDEX", Align::kRight},
                    {"KIND"},
                    {"STATE"},
                    {"ATTEMPT", Align::kRight},
-                   {"WORKER"},
-                   {"DEVICE"},
-                   {"BUILD"},
-                   {"NUMERICS"},
+                   {"BY", Align::kRight},
                    {"OUTCOME"},
                    {"TIME", Align::kRight},
                    {"READINGS", Align::kRight},
@@ -150,8 +171,7 @@ std::string RenderProvenance(const v1::Provenance& provenance) {
   for (const v1::TaskProvenance& task : provenance.tasks()) {
     const auto add = [&](const v1::TaskAttempt& attempt) {
       tasks.AddRow({absl::StrCat(task.task()), absl::StrCat(task.stage()), absl::StrCat(task.index()),
-                    task.kind(), task.state(), Number(attempt.attempt()), attempt.worker(), attempt.device(),
-                    attempt.build(), attempt.numerics_class(), attempt.outcome(),
+                    task.kind(), task.state(), Number(attempt.attempt()), by(attempt), attempt.outcome(),
                     HumanSeconds(static_cast<double>(attempt.device_milliseconds()) / 1000),
                     absl::StrCat(task.readings()), ShortHash(task.digest()), ShortHash(task.fed_ids_digest()),
                     task.reused() ? task.measured_for() : "", attempt.cause()});
@@ -163,7 +183,16 @@ std::string RenderProvenance(const v1::Provenance& provenance) {
       add(v1::TaskAttempt());
     }
   }
-  return text + (tasks.rows() == 0 ? "none\n" : tasks.Render());
+  if (runners.rows() > 0) {
+    absl::StrAppend(&text, "\nWORKERS\n", runners.Render());
+  }
+  if (tasks.rows() == 0) {
+    return text + "\nTASKS\nnone\n";
+  }
+  return absl::StrCat(text,
+                      "\nTASKS (BY: a row of WORKERS; DIGEST: of the task's readings; FED IDS: digest of the "
+                      "token ids it fed;\nMEASURED FOR: the experiment that measured it first)\n",
+                      tasks.Render());
 }
 
 }  // namespace ropelab::client

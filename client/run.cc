@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/commands.h"
 #include "client/connection.h"
+#include "client/human.h"
 #include "common/status_macros.h"
 #include "common/version.h"
 
@@ -36,6 +40,30 @@ absl::StatusOr<std::string> FindToken(const Options& options) {
     return std::string();
   }
   return CleanToken("ROPELAB_TOKEN", token);
+}
+
+// What was wrong with the command line, and where the right one is explained.
+std::string RenderUsageError(const CLI::App& app, const CLI::ParseError& error,
+                             const std::vector<std::string>& arguments) {
+  const std::vector<CLI::App*> given = app.get_subcommands();
+  const std::string command = given.empty() ? "ropelab" : absl::StrCat("ropelab ", given.front()->get_name());
+  const bool is_extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  std::vector<std::string> extras;
+  if (is_extra) {  // in the order in which they were typed, which the parser does not keep
+    const std::vector<std::string> left = app.remaining(true);
+    std::copy_if(arguments.begin(), arguments.end(), std::back_inserter(extras),
+                 [&](const std::string& word) { return std::count(left.begin(), left.end(), word) > 0; });
+  }
+  std::string what = error.what();
+  if (!extras.empty() && given.empty() && !absl::StartsWith(extras.front(), "-")) {
+    what = absl::StrCat("there is no command \"", Printable(extras.front()), "\"; commands: ",
+                        absl::StrJoin(Commands(), ", ", [](std::string* out, const Command& c) {
+                          absl::StrAppend(out, c.name);
+                        }));
+  } else if (!extras.empty()) {
+    what = absl::StrCat(Printable(absl::StrJoin(extras, " ")), ": not expected here");
+  }
+  return absl::StrCat(command, ": ", what, "\n`", command, " --help` shows what is possible.\n");
 }
 
 absl::StatusOr<ExitCode> RunCommand(const Command& command, const Options& options, Console& console) {
@@ -72,8 +100,12 @@ ExitCode Run(const std::vector<std::string>& arguments, Console& console) {
   try {
     app.parse(std::move(reversed));
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error, console.out, console.err);
-    return code == 0 ? ExitCode::kDone : ExitCode::kUsage;
+    if (error.get_exit_code() == 0) {  // --help and --version
+      app.exit(error, console.out, console.err);
+      return ExitCode::kDone;
+    }
+    console.err << RenderUsageError(app, error, arguments);
+    return ExitCode::kUsage;
   }
   if (app.get_subcommands().empty()) {
     console.err << "ropelab: no command given\n" << app.help();

@@ -59,14 +59,35 @@ bool TextIsStudy(const std::string& text) {
   return false;
 }
 
+// What to do about a complaint of the parser, where its words do not say it.
+std::string Remedy(const std::string& complaint) {
+  if (absl::EndsWith(complaint, ", got: ") || absl::EndsWith(complaint, "found \"\".")) {
+    return "nothing: the file ends there; is a } missing?";
+  }
+  constexpr char kType[] = "Message type \"";
+  const size_t begin = complaint.find(kType);
+  if (begin == std::string::npos || !absl::StrContains(complaint, "has no field named")) {
+    return "";
+  }
+  const size_t name = begin + sizeof kType - 1;
+  const auto* type = google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(
+      complaint.substr(name, complaint.find('"', name) - name));
+  std::string fields;
+  for (int i = 0; type != nullptr && i < type->field_count(); ++i) {
+    absl::StrAppend(&fields, i == 0 ? " Fields there: " : ", ", type->field(i)->name());
+  }
+  return fields;
+}
+
 absl::Status ParseText(const std::string& name, const std::string& text, google::protobuf::Message* message) {
   FirstError errors(name);
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
   parser.SetRecursionLimit(100);
   if (!parser.ParseFromString(text, message)) {
-    return absl::InvalidArgumentError(errors.first().empty() ? absl::StrCat(name, ": is not text format")
-                                                             : errors.first());
+    return absl::InvalidArgumentError(errors.first().empty()
+                                          ? absl::StrCat(name, ": is not text format")
+                                          : absl::StrCat(errors.first(), Remedy(errors.first())));
   }
   return absl::OkStatus();
 }

@@ -111,16 +111,17 @@ int RunInspect(int argc, char** argv) {
       "last block's\n"
       "output before the final norm); inv_freq [D/2]. They are written in --dtype, inv_freq always in "
       "float32.\n"
-      "Example: ropelab-worker inspect --model models/stories260K --token-ids \"1,403,407\" --dump "
+      "Example: ropelab-worker inspect --model build/quickstart/models/planted --token-ids \"1,403,407\" "
+      "--dump "
       "logits,attn_probs \\\n"
       "           --out tensors.safetensors",
       "ropelab-worker inspect"};
   Flags flags;
-  app.add_option("--model", flags.model, "the checkpoint's directory")->required();
+  app.add_option("--model", flags.model, "the model's directory: the one with config.json")->required();
   app.add_option("--out", flags.out, "the file to write")->required();
-  auto* ids = app.add_option("--token-ids", flags.token_ids, "\"1,2,3\"");
+  auto* ids = app.add_option("--token-ids", flags.token_ids, "the prompt, as in \"1,2,3\"");
   auto* file = app.add_option("--token-ids-file", flags.token_ids_file, "a file of token ids")->excludes(ids);
-  auto* dump = app.add_option("--dump", flags.dump, "names of tensors, separated by commas");
+  auto* dump = app.add_option("--dump", flags.dump, "names of the tensors above, separated by commas");
   app.add_option("--spec", flags.spec,
                  "an ExperimentSpec with an inspection, text format or .json, instead of the ids and names")
       ->excludes(ids)

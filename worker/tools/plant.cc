@@ -36,7 +36,7 @@ int RunPlant(int argc, char** argv) {
       "the others\n"
       "attend uniformly. Prints what a detection will find.\n"
       "Example: ropelab-worker plant --out models/planted --layers 2 --heads 8 --kv-heads 8 --head-dim 64 "
-      "--context 4096\n"
+      "--context 4096 \\\n"
       "           --slash 0:3:1 --slash 1:5:700",
       "ropelab-worker plant"};
   formats::PlantOptions options;
@@ -50,7 +50,8 @@ int RunPlant(int argc, char** argv) {
   app.add_option("--vocab", options.vocab, "token ids")->capture_default_str();
   app.add_option("--context", options.context, "longest prompt in tokens")->capture_default_str();
   app.add_option("--dtype", dtype, "float32, bfloat16 or float16")->capture_default_str();
-  app.add_option("--rope-theta", options.rope_theta, "base of the RoPE frequencies")->capture_default_str();
+  app.add_option("--rope-theta", options.rope_theta, "base of the RoPE frequencies (rope_theta)")
+      ->capture_default_str();
   app.add_option(
       "--strength", options.strength,
       "A of the planted logit, the sum over pairs of A cos(theta (i - j - offset)); left out: 1.05 times the "

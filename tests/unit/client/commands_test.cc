@@ -308,5 +308,17 @@ TEST_F(CommandsTest, ResultsChecksTheHashOfAnArtifact) {
   EXPECT_FALSE(fs::exists(folder_ / "g"));
 }
 
+TEST_F(CommandsTest, NamesTheCommandsForOneThatThereIsNot) {
+  const int code = Ropelab({"status", "e1"});
+  EXPECT_EQ(code, 2);
+  EXPECT_THAT(err_.str(), HasSubstr("ropelab: there is no command \"status\"; commands: submit, watch"));
+}
+
+TEST_F(CommandsTest, SendsAMisspeltFlagToTheHelpOfItsCommand) {
+  const int code = Ropelab({"list", "--stat", "done"});
+  EXPECT_EQ(code, 2);
+  EXPECT_THAT(err_.str(), HasSubstr("ropelab list: --stat done: not expected here\n`ropelab list --help`"));
+}
+
 }  // namespace
 }  // namespace ropelab::client

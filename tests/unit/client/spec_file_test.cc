@@ -115,5 +115,16 @@ TEST(SpecFile, NamesAFileThatIsNotThere) {
               HasSubstr("/nonexistent/a.textproto"));
 }
 
+TEST(SpecFile, NamesTheFieldsThereAreForOneThatThereIsNot) {
+  const auto parsed = ParseSpec("a.textproto", "slash_detection { treshold: 0.1 }");
+  EXPECT_THAT(std::string(parsed.status().message()),
+              testing::AllOf(testing::HasSubstr("treshold"), testing::HasSubstr("Fields there: prompts, offsets")));
+}
+
+TEST(SpecFile, SaysThatTheFileEndsInsideABracket) {
+  const auto parsed = ParseSpec("a.textproto", "slash_detection {\n");
+  EXPECT_THAT(std::string(parsed.status().message()), testing::HasSubstr("is a } missing?"));
+}
+
 }  // namespace
 }  // namespace ropelab::client

@@ -125,8 +125,8 @@ TEST(InventoryView, ShowsEveryAttemptOfATaskInTheProvenance) {
     attempt->set_worker(worker);
   }
   const std::string text = RenderProvenance(provenance);
-  for (const char* part :
-       {"EXPERIMENT", "SPEC", "MODELS", "NUMERICS", "TASKS", "first/cpu/0", "second/cpu/0"}) {
+  for (const char* part : {"EXPERIMENT", "SPEC", "MODELS", "NUMERICS", "WORKERS", "TASKS", " 1  first/cpu/0",
+                           " 2  second/cpu/0"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
 }
