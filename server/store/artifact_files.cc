@@ -34,6 +34,20 @@ bool Exists(const std::string& path) {
   return stat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode);
 }
 
+absl::StatusOr<File> OpenStored(const std::string& path) {
+  absl::StatusOr<File> file = File::Open(path, O_RDONLY);
+  if (absl::IsNotFound(file.status())) {
+    return absl::DataLossError(absl::StrCat("the stored file ", path, " is gone: put it back from a backup"));
+  }
+  return file;
+}
+
+absl::Status Damaged(const std::string& path) {
+  return absl::DataLossError(absl::StrCat("the stored file ", path,
+                                          " is damaged, its content does not have the SHA-256 that names it: "
+                                          "put it back from a backup"));
+}
+
 int HexDigit(char c) {
   return c <= '9' ? c - '0' : c - 'a' + 10;
 }
@@ -153,15 +167,26 @@ void ArtifactFiles::Abandon(const std::string& upload) {
 
 absl::StatusOr<std::string> ArtifactFiles::Get(const std::string& sha256) const {
   ROPELAB_RETURN_IF_ERROR(CheckName(sha256));
-  ROPELAB_ASSIGN_OR_RETURN(const File file, File::Open(PathOf(sha256), O_RDONLY));
+  ROPELAB_ASSIGN_OR_RETURN(const File file, OpenStored(PathOf(sha256)));
   ROPELAB_ASSIGN_OR_RETURN(const int64_t size, file.Size());
-  return file.ReadAt(0, size);
+  ROPELAB_ASSIGN_OR_RETURN(std::string bytes, file.ReadAt(0, size));
+  if (Sha256Hex(bytes) != sha256) return Damaged(PathOf(sha256));
+  return bytes;
+}
+
+absl::Status ArtifactFiles::Check(const std::string& sha256) const {
+  Sha256 hash;
+  ROPELAB_RETURN_IF_ERROR(ForEachChunk(sha256, kHashedAtOnce, [&](std::string_view chunk) {
+    hash.Update(chunk);
+    return absl::OkStatus();
+  }));
+  return hash.FinishHex() == sha256 ? absl::OkStatus() : Damaged(PathOf(sha256));
 }
 
 absl::Status ArtifactFiles::ForEachChunk(const std::string& sha256, int64_t chunk_bytes,
                                          absl::FunctionRef<absl::Status(std::string_view)> visit) const {
   ROPELAB_RETURN_IF_ERROR(CheckName(sha256));
-  ROPELAB_ASSIGN_OR_RETURN(const File file, File::Open(PathOf(sha256), O_RDONLY));
+  ROPELAB_ASSIGN_OR_RETURN(const File file, OpenStored(PathOf(sha256)));
   for (int64_t at = 0;; at += chunk_bytes) {
     ROPELAB_ASSIGN_OR_RETURN(const std::string chunk, file.ReadAt(at, chunk_bytes));
     if (chunk.empty()) return absl::OkStatus();

@@ -32,7 +32,10 @@ class ArtifactFiles {
   void Abandon(const std::string& upload);
 
   bool Has(const std::string& sha256) const;
+  // DATA_LOSS with the file's path when it is gone or its content is not what its name says; ForEachChunk
+  // sees only the former, since it reads once.
   absl::StatusOr<std::string> Get(const std::string& sha256) const;
+  absl::Status Check(const std::string& sha256) const;
   absl::Status ForEachChunk(const std::string& sha256, int64_t chunk_bytes,
                             absl::FunctionRef<absl::Status(std::string_view)> visit) const;
   // folder/ab/abcd...; only for a well-formed sha256.

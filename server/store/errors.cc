@@ -14,8 +14,8 @@ namespace {
 constexpr char kDiskFullMark[] = "ropelab/disk-full";
 
 absl::Status DiskFull(const std::string& message) {
-  absl::Status status = absl::ResourceExhaustedError(
-      absl::StrCat(message, " (no space left for the data directory: free some, nothing needs a restart)"));
+  absl::Status status = absl::ResourceExhaustedError(absl::StrCat(
+      "no space left for the data directory: free some, nothing needs a restart (", message, ")"));
   status.SetPayload(kDiskFullMark, absl::Cord("1"));
   return status;
 }

@@ -87,7 +87,12 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const StoreOptions& options) 
   ROPELAB_RETURN_IF_ERROR(PrepareDataDir(options.data_dir));
   ROPELAB_ASSIGN_OR_RETURN(File lock, LockDataDir(options.data_dir));
   const std::string path = SqliteStore::DatabasePath(options.data_dir);
-  ROPELAB_ASSIGN_OR_RETURN(Connection writer, Connection::Open(path, Connection::Mode::kReadWrite));
+  absl::StatusOr<Connection> opened = Connection::Open(path, Connection::Mode::kReadWrite);
+  if (absl::IsDataLoss(opened.status())) {
+    return absl::DataLossError(absl::StrCat(std::string(opened.status().message()), "; restore a backup"));
+  }
+  ROPELAB_RETURN_IF_ERROR(opened.status());
+  Connection writer = *std::move(opened);
   ROPELAB_RETURN_IF_ERROR(QuickCheck(writer, path));
   const absl::Status migrated = Migrate(writer, EmbeddedMigrations());
   if (!migrated.ok()) {

@@ -49,6 +49,7 @@ absl::StatusOr<std::string> WriteTableFile(ArtifactFiles& files, const std::stri
 
 absl::Status ReadTableFile(const ArtifactFiles& files, const std::string& sha256,
                            absl::FunctionRef<absl::Status(const v1::TableSlice&)> visit) {
+  ROPELAB_RETURN_IF_ERROR(files.Check(sha256));
   ROPELAB_ASSIGN_OR_RETURN(const File file, File::Open(files.PathOf(sha256), O_RDONLY));
   google::protobuf::io::FileInputStream stream(file.descriptor());
   for (;;) {

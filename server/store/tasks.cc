@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
+#include "common/sha256.h"
 #include "common/status_macros.h"
 #include "server/store/bodies.h"
 
@@ -106,11 +107,18 @@ absl::StatusOr<std::vector<int64_t>> ExperimentsWanting(Connection& db, int64_t 
 absl::Status ForEachReading(
     Connection& db, const ArtifactFiles& files, int64_t task,
     absl::FunctionRef<absl::Status(int64_t sequence, const std::string& body)> visit) {
-  return db.Query("SELECT sequence, body, file FROM readings WHERE task = ? ORDER BY sequence", {task},
-                  [&](const Row& row) -> absl::Status {
-                    ROPELAB_ASSIGN_OR_RETURN(const std::string body, ReadBody(files, row, 1, 2));
-                    return visit(row.Integer(0), body);
-                  });
+  return db.Query(
+      "SELECT sequence, body, file, sha256 FROM readings WHERE task = ? ORDER BY sequence", {task},
+      [&](const Row& row) -> absl::Status {
+        ROPELAB_ASSIGN_OR_RETURN(const std::string body, ReadBody(files, row, 1, 2));
+        // A disk that changed a bit must not change a result.
+        if (Sha256Hex(body) != row.Text(3)) {
+          return absl::DataLossError(absl::StrCat("reading ", row.Integer(0), " of task ", task,
+                                                  " no longer has the SHA-256 with which it was stored: the "
+                                                  "database is damaged, restore a backup"));
+        }
+        return visit(row.Integer(0), body);
+      });
 }
 
 absl::StatusOr<int64_t> DivergencesOf(Connection& db, int64_t experiment) {

@@ -76,8 +76,18 @@ TEST_F(ArtifactFilesTest, ANameThatIsNoHashReachesNoFile) {
   EXPECT_EQ(std::filesystem::file_size(dir_.path() + "/secret"), 1u);
 }
 
-TEST_F(ArtifactFilesTest, AMissingFileIsNotFound) {
-  EXPECT_EQ(files_.Get(kAlphaSha).status().code(), absl::StatusCode::kNotFound);
+TEST_F(ArtifactFilesTest, AFileThatIsGoneOrDamagedIsNamed) {
+  ASSERT_TRUE(files_.Put("alpha").ok());
+  EXPECT_TRUE(files_.Check(kAlphaSha).ok());
+  std::ofstream(files_.PathOf(kAlphaSha)) << "alphA";
+  for (const absl::Status& status : {files_.Get(kAlphaSha).status(), files_.Check(kAlphaSha)}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_NE(std::string(status.message()).find(files_.PathOf(kAlphaSha)), std::string::npos) << status;
+  }
+  std::filesystem::remove(files_.PathOf(kAlphaSha));
+  const absl::Status gone = files_.Get(kAlphaSha).status();
+  EXPECT_EQ(gone.code(), absl::StatusCode::kDataLoss);
+  EXPECT_NE(std::string(gone.message()).find(files_.PathOf(kAlphaSha)), std::string::npos) << gone;
 }
 
 TEST_F(ArtifactFilesTest, ChunksAddUpToTheFile) {
