@@ -98,8 +98,10 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
   state.registry = std::move(registry);
   CivetCallbacks callbacks;
   callbacks.begin_request = BeginRequest;
-  const std::vector<std::string> options = {"listening_ports", absl::StrCat(state.host, ":", port),
-                                            "num_threads", "2"};
+  // A connection that says nothing holds a thread until the timeout.
+  const std::vector<std::string> options = {"listening_ports",    absl::StrCat(state.host, ":", port),
+                                            "num_threads",        "4",
+                                            "request_timeout_ms", "1000"};
   try {
     state.exposer = std::make_unique<prometheus::Exposer>(options, &callbacks);
   } catch (const std::exception& error) {

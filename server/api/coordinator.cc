@@ -193,7 +193,7 @@ void CoordinatorImpl::WriteDurably(Write write, std::function<void(absl::Status)
                       then(std::move(status));
                       return;
                     }
-                    spdlog::warn("the store is paused, trying again: {}", std::string(status.message()));
+                    spdlog::debug("the store is paused, trying again: {}", std::string(status.message()));
                     After(kStoreRetryNs, [this, shared, then = std::move(then)]() mutable {
                       WriteDurably(*shared, std::move(then));
                     });

@@ -7,44 +7,10 @@
 #include "common/status_macros.h"
 #include "common/version.h"
 #include "server/api/coordinator_impl.h"
+#include "server/api/hello_rules.h"
 #include "spdlog/spdlog.h"
 
 namespace ropelab::api {
-namespace {
-
-constexpr int32_t kProtocol = 1;
-constexpr size_t kIdBytes = 200;
-constexpr int kMostHeld = 64;
-
-absl::Status CheckHello(const v1::Hello& hello) {
-  if (hello.worker_id().empty() || hello.worker_id().size() > kIdBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("Hello with worker_id '",
-                                                   hello.worker_id().substr(0, kIdBytes),
-                                                   "': a name of 1 to ", kIdBytes, " bytes is needed"));
-  }
-  if (hello.incarnation().empty() || hello.incarnation().size() > kIdBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("Hello of worker ", hello.worker_id(),
-                                                   " without an incarnation of 1 to ", kIdBytes, " bytes"));
-  }
-  if (hello.protocol_first() > kProtocol || hello.protocol_last() < kProtocol) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "worker ", hello.worker_id(), " speaks protocol ", hello.protocol_first(), " to ",
-        hello.protocol_last(), ", this server speaks ", kProtocol, ": update the older of the two"));
-  }
-  if (hello.numerics().hash().empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Hello of worker ", hello.worker_id(), " without a numerics class"));
-  }
-  if (hello.held_size() > kMostHeld) {
-    return absl::InvalidArgumentError(absl::StrCat("Hello of worker ", hello.worker_id(), " with ",
-                                                   hello.held_size(), " held leases; at most ", kMostHeld,
-                                                   " are understood"));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
 // What a Hello's transaction gives.
 struct CoordinatorImpl::Greeting {
   int64_t epoch = 0;
@@ -56,16 +22,18 @@ struct CoordinatorImpl::Greeting {
   std::vector<Verdict> verdicts;
 };
 
-void CoordinatorImpl::OnHello(Link& link, const v1::Hello& hello) {
+void CoordinatorImpl::OnHello(Link& link, const v1::Hello& said) {
   absl::Status status =
-      link.greeted ? absl::InvalidArgumentError("a second Hello on one stream") : CheckHello(hello);
+      link.greeted ? absl::InvalidArgumentError("a second Hello on one stream") : CheckHello(said);
   if (!status.ok()) {
     spdlog::warn("stream refused: {}", std::string(status.message()));
     DropLink(link.id, status);
     return;
   }
   link.greeted = true;
-  link.hello = hello;
+  link.hello = said;
+  CheckAnnouncements(link.hello);
+  const v1::Hello& hello = link.hello;
   // From here on this is the worker's session: what an older stream of it still says would only be fenced.
   std::vector<int64_t> older;
   for (const auto& [id, other] : links_) {

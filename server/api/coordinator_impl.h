@@ -64,6 +64,7 @@ struct Link {
   std::deque<std::function<void()>> held_back;     // `consumed` callbacks that wait for commits
   std::deque<std::shared_ptr<WriteItem>> stalled;  // wait for the store to heal, in order
   bool is_stalled = false;
+  bool stall_told = false;  // in the log, since an item was last taken
   std::map<int64_t, int64_t>
       cancelled;  // task -> monotonic ns of the cancel; until the worker is seen without it
 };
@@ -125,7 +126,7 @@ class CoordinatorImpl : public Coordinator {
   Link* LinkOfEpoch(int64_t epoch);
   void OnMessage(int64_t link, std::shared_ptr<WriteItem> item, std::function<void()> consumed);
   // ---- coordinator_greeting.cc ----
-  void OnHello(Link& link, const v1::Hello& hello);
+  void OnHello(Link& link, const v1::Hello& said);
   void FreeOlderLeases(const v1::Hello& hello);
   struct Greeting;
   void OnGreeted(int64_t link, const std::shared_ptr<Greeting>& greeting, const absl::Status& status);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/service/canonical_hash.h"
 #include "common/status_macros.h"
 #include "ropelab/v1/measurement.pb.h"
 #include "server/api/coordinator_impl.h"
@@ -157,6 +158,7 @@ void CoordinatorImpl::OnLeaseOpened(const schedule::Decision& decision, const st
   grant->mutable_token()->set_attempt(opened->lease.token.attempt);
   grant->mutable_token()->set_session_epoch(opened->lease.token.session_epoch);
   *grant->mutable_measurement() = std::move(opened->measurement);
+  grant->set_key(CanonicalHash(grant->measurement()));
   grant->set_resume_after(opened->lease.resume_after);
   grant->set_ahead(decision.ahead);
   if (const std::string& hash = grant->measurement().model().weights_hash(); !hash.empty()) {
@@ -294,9 +296,10 @@ void CoordinatorImpl::FailLease(Link& link, const v1::LeaseToken& token, const s
 }
 
 void CoordinatorImpl::ExpireLeases(int64_t now_ns) {
-  // While the store is paused a worker cannot be heard with its readings; that is not its fault.
+  // What a worker sent and the store did not take yet (it is paused, or slow) is not its fault. An item that
+  // is tried again counts as in flight.
   for (const auto& [id, link] : links_) {
-    if (!link.is_stalled) {
+    if (!link.is_stalled && link.in_flight == 0) {
       continue;
     }
     for (const auto& [task, lease] : scheduler_.leases().all()) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/printable.h"
 #include "common/status_macros.h"
 #include "server/api/coordinator_impl.h"
 #include "spdlog/spdlog.h"
@@ -188,10 +189,12 @@ void CoordinatorImpl::OnWeightsHash(Link& link, const v1::WeightsHash& hash) {
     return;
   }
   link.hashes_asked.erase(hash.model());
-  if (hash.weights_hash().empty()) {
-    link.hash_problems[hash.model()] = hash.problem();
+  if (hash.weights_hash().empty() || !IsPlainText(hash.weights_hash()) || !IsPlainText(hash.config_hash())) {
+    const std::string problem =
+        hash.problem().empty() ? "it sent no hash that can be read" : Printable(hash.problem(), 2000);
+    link.hash_problems[hash.model()] = problem;
     spdlog::warn("worker {} cannot hash the weights of {}: {}", link.hello.worker_id(), hash.model(),
-                 hash.problem());
+                 problem);
     SettleModels();
     return;
   }

@@ -154,7 +154,7 @@ void CoordinatorImpl::OnItemDone(int64_t id, const std::shared_ptr<WriteItem>& i
   if (link != nullptr) {
     --link->in_flight;
     if (stall) {
-      if (!link->is_stalled) {
+      if (!std::exchange(link->stall_told, true)) {
         spdlog::warn("worker {} waits for the store: {}", link->hello.worker_id(),
                      std::string(status.message()));
       }
@@ -162,6 +162,7 @@ void CoordinatorImpl::OnItemDone(int64_t id, const std::shared_ptr<WriteItem>& i
       link->stalled.push_back(item);
       return;
     }
+    link->stall_told = false;
     link->in_flight_bytes -= item->bytes;
     ReleaseHeldBack(*link);
   } else if (stall) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/printable.h"
 #include "common/sha256.h"
 #include "ropelab/v1/reading.pb.h"
 #include "server/api/coordinator_impl.h"
@@ -13,7 +14,11 @@ namespace ropelab::api {
 namespace {
 
 constexpr int64_t kHelloDeadlineNs = 10'000'000'000;
+// Of what a worker says in its own words.
 constexpr size_t kLogTailLines = 50;
+constexpr size_t kLogLineBytes = 1000;
+constexpr size_t kLogTailBytes = kLogTailLines * kLogLineBytes;
+constexpr size_t kCauseBytes = 4000;
 constexpr size_t kReadingBytes = 1 << 20;
 
 // What can be checked without the coordinator's state, on the stream's own thread.
@@ -113,8 +118,9 @@ void CoordinatorImpl::OnMessage(int64_t id, std::shared_ptr<WriteItem> item, std
       return;
     case v1::WorkerMessage::kFailure:
       link->cancelled.erase(message.failure().token().task());
-      FailLease(*link, message.failure().token(), message.failure().cause(), message.failure().permanent(),
-                absl::StrJoin(message.failure().log_tail(), "\n"));
+      FailLease(*link, message.failure().token(), Printable(message.failure().cause(), kCauseBytes),
+                message.failure().permanent(),
+                Printable(absl::StrJoin(message.failure().log_tail(), "\n"), kLogTailBytes));
       break;
     case v1::WorkerMessage::kWeightsHash:
       OnWeightsHash(*link, message.weights_hash());
@@ -155,7 +161,7 @@ void CoordinatorImpl::OnMessage(int64_t id, std::shared_ptr<WriteItem> item, std
 
 void CoordinatorImpl::OnHeartbeat(Link& link, const v1::Heartbeat& heartbeat) {
   for (const std::string& line : heartbeat.log_tail()) {
-    link.log_tail.push_back(line);
+    link.log_tail.push_back(Printable(line, kLogLineBytes));
   }
   while (link.log_tail.size() > kLogTailLines) {
     link.log_tail.pop_front();

@@ -1,12 +1,12 @@
 #include "server/api/experiment_service_submit.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/printable.h"
 #include "common/status_macros.h"
 #include "server/api/catalogue.h"
 #include "server/api/ids.h"
@@ -72,14 +72,14 @@ absl::Status CheckNames(const v1::SubmitRequest& request) {
     problem.set_value(value);
     problem.set_remedy(remedy);
   };
-  if (request.request_id().empty() || request.request_id().size() > kNameBytes) {
+  if (request.request_id().empty() || request.request_id().size() > kNameBytes ||
+      !IsPlainText(request.request_id())) {
     add("request_id", request.request_id(),
         absl::StrCat("a text of 1 to ", kNameBytes,
-                     " bytes that the client draws for each submit and repeats when it tries again"));
+                     " bytes without control characters that the client draws for each submit and repeats "
+                     "when it tries again"));
   }
-  if (request.user().size() > kNameBytes ||
-      std::any_of(request.user().begin(), request.user().end(),
-                  [](unsigned char c) { return c < 0x20 || c == 0x7F; })) {
+  if (request.user().size() > kNameBytes || !IsPlainText(request.user())) {
     add("user", request.user(),
         absl::StrCat("a name of at most ", kNameBytes, " bytes without control characters"));
   }

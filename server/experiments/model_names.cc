@@ -48,7 +48,8 @@ absl::Status UnknownName(const std::vector<ModelFacts>& known) {
   shown.resize(shown.size() - more);
   return absl::NotFoundError(
       absl::StrCat("no worker ever announced a model of this name; known: ", absl::StrJoin(shown, ", "),
-                   more > 0 ? absl::StrCat(" and ", more, " more") : ""));
+                   more > 0 ? absl::StrCat(" and ", more, " more") : "",
+                   "; a worker looks through its folders when it connects, so restart it after adding one"));
 }
 
 absl::Status Ambiguous(const std::string& name, const std::vector<ModelFacts>& found) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "common/printable.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/unknown_field_set.h"
 
@@ -125,34 +126,6 @@ void StrictWalk(const Message& message, const std::string& prefix, const std::st
                  absl::StrCat("this version knows no field number ", number, " of ",
                               message.GetDescriptor()->name(), "; the client may be newer than the server"));
   }
-}
-
-bool IsUtf8(const std::string& text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto byte = [&](size_t k) { return static_cast<unsigned char>(text[k]); };
-    const unsigned char lead = byte(i);
-    const size_t length = lead < 0x80       ? 1
-                          : lead >> 5 == 6  ? 2
-                          : lead >> 4 == 14 ? 3
-                          : lead >> 3 == 30 ? 4
-                                            : 0;
-    if (length == 0 || i + length > text.size()) {
-      return false;
-    }
-    uint32_t point = length == 1 ? lead : lead & (0x7Fu >> length);
-    for (size_t k = 1; k < length; ++k) {
-      if (byte(i + k) >> 6 != 2) {
-        return false;
-      }
-      point = point << 6 | (byte(i + k) & 0x3Fu);
-    }
-    constexpr uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (point < kSmallest[length] || point > 0x10FFFF || (point >= 0xD800 && point <= 0xDFFF)) {
-      return false;
-    }
-    i += length;
-  }
-  return true;
 }
 
 }  // namespace ropelab::experiments

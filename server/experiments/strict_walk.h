@@ -20,7 +20,4 @@ inline constexpr size_t kLargestSpec = 2 * 1024 * 1024;  // bytes of a submissio
 void StrictWalk(const google::protobuf::Message& message, const std::string& prefix,
                 const std::string& except, Problems& problems);
 
-// Whether `text` is well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF).
-bool IsUtf8(const std::string& text);
-
 }  // namespace ropelab::experiments

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/printable.h"
 #include "common/service/canonical_hash.h"
 #include "server/experiments/field_order.h"
 #include "server/experiments/kinds.h"

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/clock.h"
+#include "common/printable.h"
 #include "common/status_macros.h"
 #include "spdlog/spdlog.h"
 #include "worker/formats/checkpoint.h"
@@ -16,6 +17,8 @@
 
 namespace ropelab::session {
 namespace {
+
+constexpr size_t kProblemBytes = 2000;
 
 absl::StatusOr<at::ScalarType> ScalarType(v1::Dtype::Value dtype) {
   switch (dtype) {
@@ -50,7 +53,7 @@ absl::Status CheckIdentity(const std::string& name, const std::string& directory
     const char* what;
     const std::string& wanted;
     const std::string& found;
-  } parts[] = {{"weights", wanted.weights_hash(), found.weights_hash()},
+  } parts[] = {{"the weights (*.safetensors)", wanted.weights_hash(), found.weights_hash()},
                {"config.json", wanted.config_hash(), found.config_hash()},
                {"tokenizer.json", wanted.tokenizer_hash(), found.tokenizer_hash()}};
   for (const auto& part : parts) {
@@ -176,7 +179,8 @@ v1::WeightsHash ModelCache::Hash(const std::string& model,
                              formats::WeightsHash(found.directory, options_.cache_dir, keep_going));
     return absl::OkStatus();
   };
-  if (const absl::Status status = fill(); !status.ok()) answer.set_problem(std::string(status.message()));
+  if (const absl::Status status = fill(); !status.ok())
+    answer.set_problem(Printable(std::string(status.message()), kProblemBytes));
   return answer;
 }
 

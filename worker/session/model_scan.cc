@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/mutex.h"
+#include "common/printable.h"
 #include "common/status_macros.h"
 #include "spdlog/spdlog.h"
 #include "worker/formats/checkpoint.h"
@@ -17,6 +18,8 @@ namespace ropelab::session {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr size_t kProblemBytes = 2000;
 
 absl::Status Fill(const FoundModel& model, v1::ModelAnnouncement& announcement) {
   ROPELAB_ASSIGN_OR_RETURN(const formats::ModelConfig config, formats::ReadConfig(model.directory));
@@ -54,6 +57,11 @@ absl::StatusOr<std::vector<FoundModel>> FindModels(const std::vector<std::string
       std::error_code unreadable;
       if (!fs::exists(path / "config.json", unreadable)) continue;
       const std::string name = path.filename().string();
+      if (!IsPlainText(name)) {
+        WarnOnce(Printable(name, name.size()),
+                 absl::StrCat("its name in ", root, " holds a control character or is not UTF-8; rename it"));
+        continue;
+      }
       const auto twin =
           std::find_if(found.begin(), found.end(), [&](const FoundModel& m) { return m.name == name; });
       if (twin != found.end()) {
@@ -67,6 +75,20 @@ absl::StatusOr<std::vector<FoundModel>> FindModels(const std::vector<std::string
   std::sort(found.begin(), found.end(),
             [](const FoundModel& a, const FoundModel& b) { return a.name < b.name; });
   return found;
+}
+
+std::string NoModelsAdvice(const std::vector<std::string>& roots) {
+  for (const std::string& root : roots) {
+    std::error_code unreadable;
+    if (fs::exists(fs::path(root) / "config.json", unreadable)) {
+      return absl::StrCat("no model found: ", root,
+                          " is itself a model; give the folder that holds it to --models");
+    }
+  }
+  return absl::StrCat(
+      "no model found", roots.empty() ? "" : absl::StrCat(" under ", absl::StrJoin(roots, ", ")),
+      ": --models wants folders that hold one folder with a config.json for each model; until then only "
+      "experiments without a model run here");
 }
 
 absl::StatusOr<FoundModel> FindModel(const std::vector<std::string>& roots, const std::string& name) {
@@ -85,7 +107,7 @@ v1::ModelAnnouncement Announce(const FoundModel& model, const std::string& cache
   v1::ModelAnnouncement announcement;
   announcement.set_name(model.name);
   if (const absl::Status status = Fill(model, announcement); !status.ok()) {
-    announcement.set_problem(std::string(status.message()));
+    announcement.set_problem(Printable(std::string(status.message()), kProblemBytes));
     WarnOnce(model.name, announcement.problem());
     return announcement;
   }

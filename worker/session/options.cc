@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
+#include "common/printable.h"
 #include "common/version.h"
 
 namespace ropelab::session {
@@ -31,6 +32,13 @@ std::string CheckLabel(const std::string& label) {
   return equals == std::string::npos || equals == 0 ? "'" + label + "' is not KEY=VALUE" : "";
 }
 
+std::string CheckId(const std::string& id) {
+  constexpr size_t kIdBytes = 200;
+  return id.empty() || id.size() > kIdBytes || !IsPlainText(id)
+             ? "a name has 1 to 200 bytes of UTF-8 without control characters"
+             : "";
+}
+
 }  // namespace
 
 ParsedCommandLine ParseCommandLine(int argc, char** argv) {
@@ -52,7 +60,8 @@ ParsedCommandLine ParseCommandLine(int argc, char** argv) {
          "--memory-limit", options.memory_limit,
          "bytes for models and activations, with k, m, g if you like (default: four fifths of the memory)")
       ->transform(CLI::AsSizeValue(false));
-  app.add_option("--id", options.id, "this worker's name (default: host/device/number)");
+  app.add_option("--id", options.id, "this worker's name (default: host/device/number)")
+      ->check(CLI::Validator(CheckId, "NAME"));
   app.add_option("--label", options.labels, "KEY=VALUE, shown with the worker; may be repeated")
       ->check(CLI::Validator(CheckLabel, "KEY=VALUE"));
   app.add_option("--cache-dir", options.cache_dir, "where weights hashes are remembered")

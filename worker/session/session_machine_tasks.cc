@@ -3,11 +3,14 @@
 #include <deque>
 #include <utility>
 
+#include "common/printable.h"
 #include "spdlog/spdlog.h"
 #include "worker/session/session_machine.h"
 
 namespace ropelab::session {
 namespace {
+
+constexpr size_t kCauseBytes = 4000;
 
 bool Same(const v1::LeaseToken& a, const v1::LeaseToken& b) {
   return a.task() == b.task() && a.attempt() == b.attempt() && a.session_epoch() == b.session_epoch();
@@ -88,7 +91,7 @@ void SessionMachine::Fail(int64_t id, const std::string& cause, bool permanent,
   if (work == nullptr || work->ended) return;
   v1::WorkerMessage message;
   v1::TaskFailure* failure = message.mutable_failure();
-  failure->set_cause(cause);
+  failure->set_cause(Printable(cause, kCauseBytes));  // may quote a file
   failure->set_permanent(permanent);
   for (std::string& line : log_tail) failure->add_log_tail(std::move(line));
   End(*work, std::move(message));

@@ -1,6 +1,7 @@
 #include "worker/session/task_function.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/service/canonical_hash.h"
 #include "common/status_macros.h"
 
 namespace ropelab::session {
@@ -9,6 +10,12 @@ namespace {
 absl::StatusOr<measure::Outcome> RunTask(ModelCache& cache, const v1::Grant& grant,
                                          absl::FunctionRef<void(bool)> loading, measure::Recorder& recorder) {
   const v1::Measurement& measurement = grant.measurement();
+  if (!grant.key().empty() && CanonicalHash(measurement) != grant.key()) {
+    return absl::AbortedError(absl::StrCat("the measurement that came does not have the key ",
+                                           grant.key().substr(0, 16),
+                                           " that came with it: it was damaged on the way, or this worker is "
+                                           "older than the server; update the older one"));
+  }
   if (!measurement.has_model()) {
     return measure::Measure(measurement, nullptr, {cache.MakeRoom(0, nullptr)}, recorder);
   }

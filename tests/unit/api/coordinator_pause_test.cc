@@ -73,6 +73,31 @@ TEST_F(CoordinatorPauseTest, ReadingsWaitInOrderAndAreAcknowledgedWhenThereIsSpa
   EXPECT_EQ(Attempts(grant->token().task()).size(), 1u);
 }
 
+class ShortLeasePauseTest : public CoordinatorPauseTest {
+ protected:
+  ShortLeasePauseTest() { options_.lease_ms = 500; }
+};
+
+TEST_F(ShortLeasePauseTest, NoLeaseIsLostWhoseReadingsTheStoreDidNotTake) {
+  FakeWorker worker = Worker("w");
+  worker.Connect();
+  worker.Welcomed();
+  const int64_t experiment = Submit("r", 8);
+  const auto grant = worker.Granted();
+  ASSERT_TRUE(grant.has_value());
+  filling_->full = true;
+  worker.Finishes(*grant);
+  for (int beat = 0; beat < 20;
+       ++beat) {  // three leases long, as of a worker that has gone on to another task
+    worker.Beats();
+    std::this_thread::sleep_for(milliseconds(75));
+  }
+  EXPECT_FALSE(worker.link().Sees(v1::ServerMessage::kFenced, milliseconds(0)));
+  filling_->full = false;
+  ASSERT_TRUE(Reaches(experiment, "done"));
+  EXPECT_EQ(Attempts(grant->token().task()).size(), 1u);
+}
+
 TEST_F(CoordinatorPauseTest, GrantsAndFailuresGoOnWhenThereIsSpaceAgain) {
   FakeWorker worker = Worker("w");
   worker.Connect();

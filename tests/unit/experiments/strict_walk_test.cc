@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "common/printable.h"
 #include "fakes.h"
 
 namespace ropelab::experiments {
