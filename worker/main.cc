@@ -56,6 +56,7 @@ int Serve(const session::WorkerOptions& options) {
   if (!models.ok()) return Refuse(models.status(), kUsage);
   for (const session::FoundModel& found : *models)
     spdlog::info("model {} in {}", found.name, found.directory);
+  if (models->empty()) spdlog::warn("{}", session::NoModelsAdvice(options.models));
 
   // Names are host-wide, so their locks are as well, wherever each worker keeps its cache.
   const auto id =

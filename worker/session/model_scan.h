@@ -17,6 +17,8 @@ struct FoundModel {
 // Directories with a config.json directly under the roots, sorted by name. A name under two roots belongs to
 // the first root; the other is left out with a warning. A root that cannot be read is INVALID_ARGUMENT.
 absl::StatusOr<std::vector<FoundModel>> FindModels(const std::vector<std::string>& roots);
+// What to tell whoever started a worker that found none; a root that is itself a model is named.
+std::string NoModelsAdvice(const std::vector<std::string>& roots);
 // NOT_FOUND names the roots.
 absl::StatusOr<FoundModel> FindModel(const std::vector<std::string>& roots, const std::string& name);
 
