@@ -219,7 +219,8 @@ CREATE TABLE artifacts(
   PRIMARY KEY(experiment, name)
 ) WITHOUT ROWID;
 
--- Result tables: <name>_rows holds them, `ordinal` being the row's place in the whole table; the view <name> is what people query.
+-- Result tables: <name>_rows holds them, `ordinal` being the row's place in the whole table; the view <name> is what people query,
+-- by experiment: the index is on the view's own expression, so that 'e12' finds its rows without reading the others'.
 
 CREATE TABLE slash_scores_rows(
   experiment INTEGER NOT NULL,
@@ -228,6 +229,7 @@ CREATE TABLE slash_scores_rows(
   "offset" INTEGER, "score" REAL, "stderr" REAL, "uniform" REAL, "reachable" BOOLEAN, "prompts" INTEGER, "dominant" BOOLEAN,
   PRIMARY KEY(experiment, ordinal)
 ) WITHOUT ROWID;
+CREATE INDEX slash_scores_by_experiment ON slash_scores_rows('e' || experiment);
 CREATE VIEW slash_scores AS SELECT 'e' || experiment AS experiment,
   "model", "dtype", "numerics_class", "seed", "rows", "layer", "head", "offset", "score", "stderr", "uniform", "reachable",
   "prompts", "dominant" FROM slash_scores_rows;
@@ -239,6 +241,7 @@ CREATE TABLE slash_heads_rows(
   "best_offset" INTEGER, "score" REAL, "stderr" REAL, "dominant_offsets" TEXT, "dominant" BOOLEAN,
   PRIMARY KEY(experiment, ordinal)
 ) WITHOUT ROWID;
+CREATE INDEX slash_heads_by_experiment ON slash_heads_rows('e' || experiment);
 CREATE VIEW slash_heads AS SELECT 'e' || experiment AS experiment,
   "model", "dtype", "numerics_class", "seed", "layer", "head", "best_offset", "score", "stderr", "dominant_offsets",
   "dominant" FROM slash_heads_rows;
@@ -250,6 +253,7 @@ CREATE TABLE frequencies_rows(
   "amplitude" REAL, "phase" REAL, "mean_inp" REAL, "mean_abs_inp" REAL, "inp_at_lag" REAL, "std_inp" REAL, "active" BOOLEAN,
   PRIMARY KEY(experiment, ordinal)
 ) WITHOUT ROWID;
+CREATE INDEX frequencies_by_experiment ON frequencies_rows('e' || experiment);
 CREATE VIEW frequencies AS SELECT 'e' || experiment AS experiment,
   "model", "dtype", "numerics_class", "layer", "head", "pair", "theta", "amplitude", "phase", "mean_inp", "mean_abs_inp",
   "inp_at_lag", "std_inp", "active" FROM frequencies_rows;
@@ -260,6 +264,7 @@ CREATE TABLE series_rows(
   "model" TEXT, "dtype" TEXT, "numerics_class" TEXT, "name" TEXT, "x" REAL, "y" REAL,
   PRIMARY KEY(experiment, ordinal)
 ) WITHOUT ROWID;
+CREATE INDEX series_by_experiment ON series_rows('e' || experiment);
 CREATE VIEW series AS SELECT 'e' || experiment AS experiment,
   "model", "dtype", "numerics_class", "name", "x", "y" FROM series_rows;
 
@@ -270,6 +275,7 @@ CREATE TABLE statistics_rows(
   "seed" INTEGER, "value" REAL, "low" REAL, "high" REAL, "p" REAL, "n" INTEGER, "undefined_because" TEXT,
   PRIMARY KEY(experiment, ordinal)
 ) WITHOUT ROWID;
+CREATE INDEX statistics_by_experiment ON statistics_rows('e' || experiment);
 CREATE VIEW statistics AS SELECT 'e' || experiment AS experiment,
   "model", "dtype", "numerics_class", "name", "checkpoint", "detector", "threshold", "seed", "value", "low", "high", "p", "n",
   "undefined_because" FROM statistics_rows;

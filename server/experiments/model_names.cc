@@ -35,7 +35,8 @@ std::vector<ModelFacts> Named(const std::vector<ModelFacts>& known, const std::s
   return loadable;
 }
 
-absl::Status UnknownName(const std::vector<ModelFacts>& known) {
+// `typed` empty: none was named, only the known ones are said.
+absl::Status UnknownName(const std::string& typed, const std::vector<ModelFacts>& known) {
   std::set<std::string> names;
   for (const ModelFacts& model : known) {
     names.insert(model.name);
@@ -46,10 +47,10 @@ absl::Status UnknownName(const std::vector<ModelFacts>& known) {
   std::vector<std::string> shown(names.begin(), names.end());
   const size_t more = shown.size() > kNamesShown ? shown.size() - kNamesShown : 0;
   shown.resize(shown.size() - more);
-  return absl::NotFoundError(
-      absl::StrCat("no worker ever announced a model of this name; known: ", absl::StrJoin(shown, ", "),
-                   more > 0 ? absl::StrCat(" and ", more, " more") : "",
-                   "; a worker looks through its folders when it connects, so restart it after adding one"));
+  return absl::NotFoundError(absl::StrCat(
+      typed.empty() ? "" : "no worker ever announced a model of this name; ",
+      "known: ", absl::StrJoin(shown, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "",
+      "; a worker looks through its folders when it connects, so restart it after adding one"));
 }
 
 absl::Status Ambiguous(const std::string& name, const std::vector<ModelFacts>& found) {
@@ -80,7 +81,7 @@ absl::StatusOr<ModelFacts> FindModel(const std::vector<ModelFacts>& known, const
     found = Named(known, name);
   }
   if (found.empty()) {
-    return UnknownName(known);
+    return UnknownName(typed, known);
   }
   if (at != std::string::npos && name != typed) {
     if (hash.size() < kShortestHash || !IsHex(hash)) {

@@ -172,6 +172,23 @@ TEST_F(ResultsTest, EveryViewStartsAsTheInterfacePromises) {
             start + "name checkpoint detector threshold seed value low high p n undefined_because");
 }
 
+TEST_F(ResultsTest, AViewFindsOneExperimentByItsIndex) {
+  for (const char* view : {"slash_scores", "slash_heads", "frequencies", "series", "statistics"}) {
+    std::string plan;
+    ASSERT_TRUE(store_
+                    ->Read([&](Connection& db) {
+                      return db.Query(
+                          absl::StrCat("EXPLAIN QUERY PLAN SELECT * FROM ", view, " WHERE experiment = 'e1'"),
+                          {}, [&](const Row& row) {
+                            plan += row.Text(3);
+                            return absl::OkStatus();
+                          });
+                    })
+                    .ok());
+    EXPECT_THAT(plan, HasSubstr(absl::StrCat(view, "_by_experiment"))) << plan;
+  }
+}
+
 TEST_F(ResultsTest, AnotherRunOfTheSameHasTheSameDigestAndAnyOtherBitAnother) {
   const std::vector<ResultArtifact> file = {{"scores.safetensors", kAlphaSha, 5}};
   const auto first = Insert(experiment_, {{Series({1, 2}), {}, true}}, file);
