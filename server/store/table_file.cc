@@ -16,7 +16,8 @@ absl::StatusOr<std::string> WriteTableFile(ArtifactFiles& files, const std::stri
                                            const v1::TableSlice& table) {
   Sha256 hash;
   int64_t written = 0;
-  SliceWriter writer(HeaderOf(table), [&](const v1::TableSlice& slice) -> absl::Status {
+  // Named, because the writer keeps a reference to it.
+  const auto append = [&](const v1::TableSlice& slice) -> absl::Status {
     std::string bytes;
     {
       google::protobuf::io::StringOutputStream stream(&bytes);
@@ -29,7 +30,8 @@ absl::StatusOr<std::string> WriteTableFile(ArtifactFiles& files, const std::stri
     ROPELAB_RETURN_IF_ERROR(files.Append(upload, written, bytes));
     written += static_cast<int64_t>(bytes.size());
     return absl::OkStatus();
-  });
+  };
+  SliceWriter writer(HeaderOf(table), append);
   absl::Status status;
   for (int64_t row = 0; row < table.rows() && status.ok(); ++row) {
     for (int column = 0; column < table.columns_size(); ++column) {

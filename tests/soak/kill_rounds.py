@@ -161,8 +161,8 @@ def check_invariants(lab):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--sampled", type=int, default=1344, help="prompts of the first experiment")
-    parser.add_argument("--uniform", type=int, default=3840, help="prompts of the second")
+    parser.add_argument("--sampled", type=int, default=1264, help="prompts of the first experiment")
+    parser.add_argument("--uniform", type=int, default=3616, help="prompts of the second")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--least-seconds", type=float, default=75, help="of the undisturbed run with three workers")
