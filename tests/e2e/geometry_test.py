@@ -4,7 +4,7 @@ import unittest
 
 import numpy
 
-from harness import Lab, SOURCE, read_safetensors
+from harness import Lab, read_safetensors
 
 SPEC = """
 name: "rotations"
@@ -20,7 +20,7 @@ rope_geometry {
 
 class Geometry(unittest.TestCase):
     def test_golden_values(self):
-        with Lab(SOURCE / "models") as lab:
+        with Lab("") as lab:
             lab.start_worker("w1")
             (experiment,) = lab.submit(SPEC)
             norms = {float(r["x"]): float(r["y"]) for r in lab.table(experiment, "series") if r["name"] == "norm"}

@@ -81,7 +81,8 @@ class Lab:
 
     def __init__(self, models, server_flags=(), worker_flags=(), keep=False):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ropelab-e2e-"))
-        self.models = models
+        self.models = models or self.folder / "models"  # "" is a folder of its own, empty at first
+        pathlib.Path(self.models).mkdir(exist_ok=True)
         self.server_flags = list(server_flags)
         self.worker_flags = list(worker_flags)
         self.keep = keep
