@@ -35,11 +35,27 @@ struct ModelFacts {
       problem;  // why its directory cannot be loaded, as announced; a spec that names it is refused with this
 };
 
-// Every model ever announced, for Resolve.
+// A registered corpus. Several may bear one name with different content; the last registered comes first.
+struct CorpusFacts {
+  std::string name, sha256;
+  std::string kind;  // "text" or "jsonl"
+  int64_t documents = 0, bytes = 0;
+  std::vector<std::string> text_fields;  // of a jsonl corpus: what its first line has
+  std::string problem;  // why it cannot be read now; a spec that names it is refused with this
+};
+
+// Every model ever announced and every corpus registered, for Resolve.
 class Catalogue {
  public:
   virtual ~Catalogue() = default;
   virtual std::vector<ModelFacts> Models() const = 0;
+  virtual std::vector<CorpusFacts> Corpora() const = 0;
+};
+
+// What Resolve may look at: the spec's models in its order, as far as they were found, and every corpus.
+struct Facts {
+  std::vector<ModelFacts> models;
+  std::vector<CorpusFacts> corpora;
 };
 
 class Problems {
@@ -85,17 +101,16 @@ struct Results {
 
 // What Plan and Reduce know besides the spec.
 struct Context {
-  std::vector<ModelFacts> models;  // in the order of the resolved spec's models, with weights hashes
-  std::string numerics_class;      // Reduce only
+  std::vector<ModelFacts> models;    // in the order of the resolved spec's models, with weights hashes
+  std::vector<CorpusFacts> corpora;  // every one registered; a resolved spec names them "name@sha256"
+  std::string numerics_class;        // Reduce only
 };
 
 class Experiment {
  public:
   virtual ~Experiment() = default;
-  // Field paths start at the spec ("slash_detection.offsets.last"). `models` are the spec's, found in the
-  // catalogue, in order.
-  virtual void Resolve(v1::ExperimentSpec& spec, const std::vector<ModelFacts>& models,
-                       Problems& problems) const = 0;
+  // Field paths start at the spec ("slash_detection.offsets.last").
+  virtual void Resolve(v1::ExperimentSpec& spec, const Facts& facts, Problems& problems) const = 0;
   // nullopt: no further stage. Stage counts from 1; readings of stages below it may be read.
   virtual absl::StatusOr<std::optional<StagePlan>> Plan(const v1::ExperimentSpec& spec,
                                                         const Context& context, int64_t stage,
@@ -103,7 +118,7 @@ class Experiment {
   virtual absl::StatusOr<Results> Reduce(const v1::ExperimentSpec& spec, const Context& context,
                                          StageReadings& readings) const = 0;
   // What a run would cost, without running it.
-  virtual v1::Estimate Cost(const v1::ExperimentSpec& spec, const std::vector<ModelFacts>& models) const = 0;
+  virtual v1::Estimate Cost(const v1::ExperimentSpec& spec, const Facts& facts) const = 0;
 };
 
 }  // namespace ropelab::experiments

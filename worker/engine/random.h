@@ -17,6 +17,8 @@ enum class Purpose : uint64_t {
   kUniformTokens = 1,
   kSampling = 2,
   kGeometry = 3,
+  kCorpusOrder = 4,
+  kGeneratedText = 5,
 };
 
 // High 64 bits of raw * n: an integer in [0, n) for n > 0.

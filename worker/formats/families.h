@@ -24,7 +24,11 @@ struct WeightNames {
   std::string_view key = "self_attn.k_proj";
   std::string_view value = "self_attn.v_proj";
   std::string_view output = "self_attn.o_proj";
+  std::string_view query_norm = "self_attn.q_norm.weight";
+  std::string_view key_norm = "self_attn.k_norm.weight";
+  std::string_view attention_out_norm = "post_attention_layernorm.weight";  // where outputs are normed
   std::string_view mlp_norm = "post_attention_layernorm.weight";
+  std::string_view mlp_out_norm = "post_feedforward_layernorm.weight";
   std::string_view gate = "mlp.gate_proj";
   std::string_view up = "mlp.up_proj";
   std::string_view down = "mlp.down_proj";

@@ -17,16 +17,19 @@ namespace ropelab::model {
 // Projections are [out, in] as Hugging Face stores them, contiguous. An undefined tensor is a part that the
 // family lacks.
 struct LayerWeights {
-  at::Tensor attention_norm;     // [d]
+  at::Tensor attention_norm;     // [d]; undefined with NormPlacement::kAfter
   at::Tensor query, key, value;  // [H*D, d], [G*D, d], [G*D, d]
   at::Tensor query_bias, key_bias, value_bias;
-  at::Tensor output;  // [d, H*D]
+  at::Tensor query_norm, key_norm;  // QueryKeyNorm: [D] each, or [H*D] and [G*D]
+  at::Tensor output;                // [d, H*D]
   at::Tensor output_bias;
-  at::Tensor mlp_norm;  // [d]
-  at::Tensor gate, up;  // [m, d]
+  at::Tensor attention_out_norm;  // [d], of what attention adds to the residual; undefined with kBefore
+  at::Tensor mlp_norm;            // [d]; undefined with kAfter
+  at::Tensor gate, up;            // [m, d]
   at::Tensor gate_bias, up_bias;
   at::Tensor down;  // [d, m]
   at::Tensor down_bias;
+  at::Tensor mlp_out_norm;  // [d], of what the MLP adds; undefined with kBefore
 };
 
 struct Weights {
@@ -42,8 +45,8 @@ struct LoadedModel {
   at::ScalarType dtype;  // of the projections and activations
   at::Device device = at::kCPU;
   Weights weights;
-  std::vector<double> inv_freq;
-  int64_t bytes = 0;  // resident
+  std::vector<double> inv_freq;  // of a short prompt; formats::InverseFrequencies gives a length's own
+  int64_t bytes = 0;             // resident
 };
 
 // Device choice for the whole process lives here.
