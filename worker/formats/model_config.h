@@ -46,7 +46,8 @@ struct ModelConfig {
   int64_t vocabulary = 0;  // rows of the embedding
   int64_t max_positions = 0;
   double rms_norm_eps = 0;
-  bool norm_adds_one = false;  // every norm multiplies by 1 + weight, in fp32 (gemma)
+  bool norm_adds_one = false;     // every norm multiplies by 1 + weight, in fp32 (gemma)
+  bool norm_rounds_last = false;  // norms round to the activations' dtype after the weight, not before (olmo2)
   NormPlacement norm_placement = NormPlacement::kBefore;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
   double embedding_scale = 1;  // multiplies the embedding, after rounding to the activations' dtype (gemma)
