@@ -117,8 +117,7 @@ void ResolveDump(v1::Inspection& inspection, Problems& problems) {
 
 }  // namespace
 
-void InspectionExperiment::Resolve(v1::ExperimentSpec& spec, const std::vector<ModelFacts>& models,
-                                   Problems& problems) const {
+void InspectionExperiment::Resolve(v1::ExperimentSpec& spec, const Facts& facts, Problems& problems) const {
   v1::Inspection& inspection = *spec.mutable_inspection();
   if (spec.models_size() > 1) {
     problems.Add("models", absl::StrJoin(spec.models(), ", "),
@@ -128,13 +127,13 @@ void InspectionExperiment::Resolve(v1::ExperimentSpec& spec, const std::vector<M
     problems.Add("seeds", absl::StrCat(spec.seeds_size(), " seeds"),
                  "make no difference to given token ids; name one or none");
   }
-  CheckIds(inspection.token_ids(), models, problems);
+  CheckIds(inspection.token_ids(), facts.models, problems);
   ResolveDump(inspection, problems);
   if (inspection.interventions_size() > 0) {
     problems.Add("inspection.interventions", absl::StrCat(inspection.interventions_size(), " edits"),
                  "are not built in this version; leave interventions out");
   }
-  for (const ModelFacts& model : models) {
+  for (const ModelFacts& model : facts.models) {
     const double bytes = DumpBytes(inspection, model.config);
     if (bytes > static_cast<double>(kLargestDump)) {
       problems.Add("inspection.dump", absl::StrJoin(inspection.dump(), ", "),
@@ -185,12 +184,11 @@ absl::StatusOr<Results> InspectionExperiment::Reduce(const v1::ExperimentSpec&, 
   return results;
 }
 
-v1::Estimate InspectionExperiment::Cost(const v1::ExperimentSpec& spec,
-                                        const std::vector<ModelFacts>& models) const {
+v1::Estimate InspectionExperiment::Cost(const v1::ExperimentSpec& spec, const Facts& facts) const {
   v1::Estimate estimate;
   estimate.set_tasks(1);
   double flops = 0;
-  for (const ModelFacts& model : models) {
+  for (const ModelFacts& model : facts.models) {
     const int64_t bytes = static_cast<int64_t>(DumpBytes(spec.inspection(), model.config));
     estimate.set_reading_bytes(estimate.reading_bytes() + bytes);
     flops += ForwardFlops(model, spec.inspection().token_ids().ids_size());

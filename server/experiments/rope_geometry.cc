@@ -83,8 +83,7 @@ void ResolveDefaults(v1::RopeGeometry& geometry) {
 
 }  // namespace
 
-void RopeGeometryExperiment::Resolve(v1::ExperimentSpec& spec, const std::vector<ModelFacts>&,
-                                     Problems& problems) const {
+void RopeGeometryExperiment::Resolve(v1::ExperimentSpec& spec, const Facts&, Problems& problems) const {
   v1::RopeGeometry& geometry = *spec.mutable_rope_geometry();
   ResolveDefaults(geometry);
   if (geometry.head_dim() < 2 || geometry.head_dim() > kLargestHeadDim || geometry.head_dim() % 2 != 0) {
@@ -146,8 +145,7 @@ absl::StatusOr<std::optional<StagePlan>> RopeGeometryExperiment::Plan(const v1::
   return std::optional<StagePlan>(std::move(plan));
 }
 
-v1::Estimate RopeGeometryExperiment::Cost(const v1::ExperimentSpec& spec,
-                                          const std::vector<ModelFacts>&) const {
+v1::Estimate RopeGeometryExperiment::Cost(const v1::ExperimentSpec& spec, const Facts&) const {
   const v1::RopeGeometry& geometry = spec.rope_geometry();
   const int64_t cells = geometry.positions() * geometry.positions();
   v1::Estimate estimate;

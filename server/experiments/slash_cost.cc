@@ -10,8 +10,7 @@ constexpr int64_t kBytesPerRow = 96;   // of slash_scores, as stored
 
 }  // namespace
 
-v1::Estimate SlashDetectionExperiment::Cost(const v1::ExperimentSpec& spec,
-                                            const std::vector<ModelFacts>& models) const {
+v1::Estimate SlashDetectionExperiment::Cost(const v1::ExperimentSpec& spec, const Facts& facts) const {
   const v1::SlashDetection& detection = spec.slash_detection();
   const PromptShape shape = ShapeOf(detection.prompts()).value_or(PromptShape());
   const int64_t blocks = BlockCount(shape.count);
@@ -19,7 +18,7 @@ v1::Estimate SlashDetectionExperiment::Cost(const v1::ExperimentSpec& spec,
   const bool sampled = NeedsSampling(detection.prompts());
   v1::Estimate estimate;
   double flops = 0;
-  for (const ModelFacts& model : models) {
+  for (const ModelFacts& model : facts.models) {
     const int64_t heads = model.config.layers() * model.config.query_heads();
     double forward = 0;
     for (int64_t sample = 0; detection.prompts().has_token_ids() && sample < shape.count; ++sample) {

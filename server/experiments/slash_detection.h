@@ -15,13 +15,12 @@ namespace ropelab::experiments {
 
 class SlashDetectionExperiment : public Experiment {
  public:
-  void Resolve(v1::ExperimentSpec& spec, const std::vector<ModelFacts>& models,
-               Problems& problems) const override;
+  void Resolve(v1::ExperimentSpec& spec, const Facts& facts, Problems& problems) const override;
   absl::StatusOr<std::optional<StagePlan>> Plan(const v1::ExperimentSpec& spec, const Context& context,
                                                 int64_t stage, StageReadings& readings) const override;
   absl::StatusOr<Results> Reduce(const v1::ExperimentSpec& spec, const Context& context,
                                  StageReadings& readings) const override;
-  v1::Estimate Cost(const v1::ExperimentSpec& spec, const std::vector<ModelFacts>& models) const override;
+  v1::Estimate Cost(const v1::ExperimentSpec& spec, const Facts& facts) const override;
 };
 
 // Offsets below this count as small: the control of the slash paper's section 6.

@@ -166,10 +166,10 @@ void ResolveChoices(v1::SlashDetection& detection, Problems& problems) {
 
 }  // namespace
 
-void SlashDetectionExperiment::Resolve(v1::ExperimentSpec& spec, const std::vector<ModelFacts>& models,
+void SlashDetectionExperiment::Resolve(v1::ExperimentSpec& spec, const Facts& facts,
                                        Problems& problems) const {
   v1::SlashDetection& detection = *spec.mutable_slash_detection();
-  ResolvePrompts(*detection.mutable_prompts(), At("prompts"), spec, models, problems);
+  ResolvePrompts(*detection.mutable_prompts(), At("prompts"), spec, facts.models, problems);
   ResolveChoices(detection, problems);
   const std::optional<PromptShape> shape = ShapeOf(detection.prompts());
   if (shape.has_value() && detection.skip_first() >= 0) {
@@ -185,9 +185,9 @@ void SlashDetectionExperiment::Resolve(v1::ExperimentSpec& spec, const std::vect
   if (!problems.empty()) {
     return;
   }
-  CheckSizes(spec, *shape, models, problems);
+  CheckSizes(spec, *shape, facts.models, problems);
   if (problems.empty()) {
-    for (const ModelFacts& model : models) {
+    for (const ModelFacts& model : facts.models) {
       WarnOfUniform(detection, *shape, model, problems);
     }
   }

@@ -47,16 +47,16 @@ std::set<std::string> ApplyDefaults(const v1::StudySpec& study, v1::ExperimentSp
   return inherited;
 }
 
-// `typed` has the study's defaults already. Paths of `problems` start at the experiment.
-ResolvedExperiment ResolveOne(const v1::ExperimentSpec& typed, const std::vector<ModelFacts>& known,
-                              Problems& problems) {
+// `typed` has the study's defaults already; `known` is all that is known. Paths of `problems` start at the
+// experiment.
+ResolvedExperiment ResolveOne(const v1::ExperimentSpec& typed, const Facts& known, Problems& problems) {
   ResolvedExperiment result;
   result.typed = typed;
   result.resolved = typed;
   result.kind = KindOf(typed);
   StrictWalk(typed, "", "", problems);
   const Kind* kind = FindKind(result.kind);
-  const std::vector<ModelFacts> models = ResolveCommon(result.resolved, kind, known, problems);
+  const Facts facts = {ResolveCommon(result.resolved, kind, known.models, problems), known.corpora};
   if (kind == nullptr) {
     problems.Add("kind", "", absl::StrCat("the spec says no experiment; this version runs ", BuiltKinds()));
     return result;
@@ -66,11 +66,11 @@ ResolvedExperiment ResolveOne(const v1::ExperimentSpec& typed, const std::vector
                  absl::StrCat("is not built in this version; this version runs ", BuiltKinds()));
     return result;
   }
-  kind->experiment->Resolve(result.resolved, models, problems);
+  kind->experiment->Resolve(result.resolved, facts, problems);
   result.warnings = problems.warnings();
   if (problems.empty()) {
     result.spec_hash = CanonicalHash(result.resolved);
-    result.estimate = kind->experiment->Cost(result.resolved, models);
+    result.estimate = kind->experiment->Cost(result.resolved, facts);
     result.estimate.set_experiment(result.resolved.name());
     result.estimate.set_kind(result.kind);
     result.estimate.mutable_warnings()->Assign(result.warnings.begin(), result.warnings.end());
@@ -105,8 +105,8 @@ std::vector<std::string> PrefixesOf(const v1::StudySpec& study) {
   return prefixes;
 }
 
-void ResolveStudy(const v1::StudySpec& study, const std::vector<ModelFacts>& known,
-                  ResolvedSubmission& result, Problems& problems) {
+void ResolveStudy(const v1::StudySpec& study, const Facts& known, ResolvedSubmission& result,
+                  Problems& problems) {
   result.is_study = true;
   result.study_name = study.name();
   Problems own;
@@ -153,7 +153,7 @@ ResolvedSubmission ResolveSubmission(const v1::Submission& submission, const Cat
                  absl::StrCat("the spec is too large; at most ", kLargestSpec, " bytes"));
     return result;
   }
-  const std::vector<ModelFacts> known = catalogue.Models();
+  const Facts known = {catalogue.Models(), catalogue.Corpora()};
   Problems envelope;
   StrictWalk(submission, "", submission.has_study() ? "study" : "experiment", envelope);
   for (const v1::FieldProblem& problem : envelope.problems()) {

@@ -42,11 +42,14 @@ inline ModelFacts ToyModel(const std::string& name = "toy") {
 
 class FakeCatalogue : public Catalogue {
  public:
-  explicit FakeCatalogue(std::vector<ModelFacts> models = {ToyModel()}) : models_(std::move(models)) {}
+  explicit FakeCatalogue(std::vector<ModelFacts> models = {ToyModel()}, std::vector<CorpusFacts> corpora = {})
+      : models_(std::move(models)), corpora_(std::move(corpora)) {}
   std::vector<ModelFacts> Models() const override { return models_; }
+  std::vector<CorpusFacts> Corpora() const override { return corpora_; }
 
  private:
   std::vector<ModelFacts> models_;
+  std::vector<CorpusFacts> corpora_;
 };
 
 template <typename Spec>
@@ -121,8 +124,8 @@ class FakeReadings : public StageReadings {
   std::map<int64_t, std::vector<std::pair<v1::Measurement, std::vector<v1::Reading>>>> stages_;
 };
 
-inline Context ContextOf(std::vector<ModelFacts> models) {
-  return Context{std::move(models), "0123456789abcdef"};
+inline Context ContextOf(std::vector<ModelFacts> models, std::vector<CorpusFacts> corpora = {}) {
+  return Context{std::move(models), std::move(corpora), "0123456789abcdef"};
 }
 
 // The tasks of a stage that must be planned.
