@@ -45,7 +45,7 @@ bool Attention::RunBlock(const Layer& layer, int64_t group, int64_t strip, int64
                          const at::Tensor& values) {
   const int64_t heads = shape_.query_heads / shape_.kv_heads, dims = shape_.head_dim;
   const int64_t rows = std::min(shape_.block_rows, shape_.tokens - first_row);
-  const int64_t first_key = layer.window > 0 ? std::max<int64_t>(0, first_row + 1 - layer.window) : 0;
+  const int64_t first_key = layer.rule.FirstKey(first_row);
   const int64_t width = first_row + rows - first_key;
 
   // [rows, heads, D] of the queries, turned to head-major rows for one product per group.
@@ -56,7 +56,8 @@ bool Attention::RunBlock(const Layer& layer, int64_t group, int64_t strip, int64
   at::mm_out(logits, packed, keys.select(0, group).narrow(0, first_key, width).t());
 
   at::Tensor probabilities = logits.view({heads, rows, width});
-  const bool finite = CausalSoftmax(probabilities, {first_row, first_key, layer.window}, layer.scale);
+  const bool finite = CausalSoftmax(probabilities, {first_row, first_key, layer.rule.window},
+                                    layer.rule.scale, layer.rule.soft_cap);
   if (layer.observer != nullptr) {
     layer.observer->Probabilities({layer.layer, strip, group * heads, first_row, first_key, probabilities});
   }

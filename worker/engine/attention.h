@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "worker/engine/attention_rule.h"
 #include "worker/engine/observer.h"
 
 namespace ropelab::engine {
@@ -27,8 +28,7 @@ class Attention {
 
   struct Layer {
     int64_t layer = 0;
-    int64_t window = 0;  // keys seen, the row itself included; 0: all
-    double scale = 1.0;
+    AttentionRule rule;
     Observer* observer = nullptr;  // null: nobody looks
     bool outputs = true;           // false: only the observer wants this layer
   };

@@ -17,10 +17,10 @@ struct KeyWindow {
 };
 
 // logits [heads, rows, keys], fp32, contiguous: in place scale * logits -> probabilities; columns that a row
-// does not see become 0. False when a logit that a row sees is NaN or infinite. Rows do not depend on each
-// other.
-bool CausalSoftmax(at::Tensor& logits, const KeyWindow& window, double scale);
+// does not see become 0. soft_cap c > 0: a scaled logit x becomes c tanh(x / c) first. False when a logit
+// that a row sees is NaN or infinite (before the cap). Rows do not depend on each other.
+bool CausalSoftmax(at::Tensor& logits, const KeyWindow& window, double scale, double soft_cap = 0);
 // The same by tensor operators, for logits that the CPU cannot read; CausalSoftmax chooses it there.
-bool CausalSoftmaxByOperators(at::Tensor& logits, const KeyWindow& window, double scale);
+bool CausalSoftmaxByOperators(at::Tensor& logits, const KeyWindow& window, double scale, double soft_cap = 0);
 
 }  // namespace ropelab::engine

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "worker/engine/attention_rule.h"
+
 namespace ropelab::engine {
 
 // Keys and values of one layer for a batch of rows, fp32, at most `capacity` positions.
@@ -15,15 +17,14 @@ class LayerCache {
   // keys, values [rows, G, D], of one position.
   void Store(int64_t position, const at::Tensor& keys, const at::Tensor& values);
   // queries [rows, H, D] at `position`, the last one stored. Returns the heads' outputs, same shape. Rows and
-  // heads do not depend on each other or on the number of threads. window: keys seen, 0: all.
-  at::Tensor Attend(const at::Tensor& queries, int64_t position, int64_t window, double scale) const;
+  // heads do not depend on each other or on the number of threads.
+  at::Tensor Attend(const at::Tensor& queries, int64_t position, const AttentionRule& rule) const;
   // The same by tensor operators; Attend chooses it away from the CPU.
-  at::Tensor AttendByOperators(const at::Tensor& queries, int64_t position, int64_t window,
-                               double scale) const;
+  at::Tensor AttendByOperators(const at::Tensor& queries, int64_t position, const AttentionRule& rule) const;
 
  private:
-  void AttendOnCpu(const at::Tensor& queries, at::Tensor& outputs, int64_t first, int64_t end,
-                   double scale) const;
+  void AttendOnCpu(const at::Tensor& queries, at::Tensor& outputs, int64_t position,
+                   const AttentionRule& rule) const;
 
   at::Tensor keys_;    // [rows, G, D, capacity]: by dimension, so that the product runs along positions
   at::Tensor values_;  // [rows, G, capacity, D]

@@ -31,7 +31,8 @@ class DecodeSession {
   static int64_t Bytes(const model::LoadedModel& model, int64_t capacity);
 
  private:
-  at::Tensor Attend(int64_t layer, const at::Tensor& normed);
+  // The heads' outputs [kDecodeRows, H, D] fp32 at the next position of this layer.
+  at::Tensor Attend(int64_t layer, const at::Tensor& residual);
 
   const model::LoadedModel& model_;
   RotaryTable rotary_;

@@ -9,6 +9,7 @@
 #include "common/status_macros.h"
 #include "worker/engine/attention.h"
 #include "worker/engine/layer_ops.h"
+#include "worker/engine/layer_steps.h"
 #include "worker/engine/rope.h"
 
 namespace ropelab::engine {
@@ -24,16 +25,14 @@ class Run {
         options_(options),
         observer_(observer),
         tokens_(static_cast<int64_t>(ids.size())),
-        rotary_(model.inv_freq, tokens_, model.device),
+        rotary_(RotaryTable::OfPrompt(config_, tokens_, model.device)),
         attention_({tokens_, config_.query_heads, config_.kv_heads, config_.head_dim, options.block_rows},
                    model.device) {
     const auto wide = at::TensorOptions().dtype(at::kFloat).device(model.device);
     queries_ = at::empty({tokens_, config_.query_heads, config_.head_dim}, wide);
     keys_ = at::empty({config_.kv_heads, tokens_, config_.head_dim}, wide);
     values_ = at::empty_like(keys_);
-    const at::Tensor indices =
-        at::tensor(at::ArrayRef<int32_t>(ids.data(), ids.size()), at::kInt).to(at::kLong).to(model.device);
-    hidden_ = at::embedding(model.weights.embedding, indices).to(model.dtype);
+    hidden_ = Embed(model, ids);
   }
 
   absl::StatusOr<at::Tensor> Go() {
@@ -49,7 +48,6 @@ class Run {
  private:
   absl::Status RunLayer(int64_t layer);
   void ProjectRows(int64_t layer, const model::LayerWeights& weights, int64_t first, int64_t rows);
-  void FinishRows(const model::LayerWeights& weights, int64_t first, int64_t rows);
   at::Tensor Logits() const;
   void ForEachChunk(const std::function<void(int64_t first, int64_t rows)>& work) const;
 
@@ -80,30 +78,13 @@ void Run::ForEachChunk(const std::function<void(int64_t first, int64_t rows)>& w
 }
 
 void Run::ProjectRows(int64_t layer, const model::LayerWeights& weights, int64_t first, int64_t rows) {
-  const at::Tensor x = RmsNorm(hidden_.narrow(0, first, rows), weights.attention_norm, config_.rms_norm_eps);
-  const auto project = [&](const at::Tensor& weight, const at::Tensor& bias, int64_t heads) {
-    return Linear(x, weight, bias).view({rows, heads, config_.head_dim}).to(at::kFloat);
-  };
-  // Rotated in fp32, then rounded once to what the activations hold.
-  const auto rounded = [&](const at::Tensor& wide) { return wide.to(model_.dtype).to(at::kFloat); };
-  const at::Tensor query = project(weights.query, weights.query_bias, config_.query_heads);
-  const at::Tensor key = project(weights.key, weights.key_bias, config_.kv_heads);
-  const at::Tensor value = project(weights.value, weights.value_bias, config_.kv_heads);
-  const at::Tensor query_rot = rounded(rotary_.Rotate(query, first));
-  const at::Tensor key_rot = rounded(rotary_.Rotate(key, first));
+  const auto [query, key, value] = ProjectHeads(hidden_.narrow(0, first, rows), weights, config_);
+  const at::Tensor query_rot = RoundedTo(model_.dtype, rotary_.Rotate(query, first));
+  const at::Tensor key_rot = RoundedTo(model_.dtype, rotary_.Rotate(key, first));
   queries_.narrow(0, first, rows).copy_(query_rot);
   keys_.narrow(1, first, rows).copy_(key_rot.transpose(0, 1));
   values_.narrow(1, first, rows).copy_(value.transpose(0, 1));
   observer_.Projected({layer, first, query, key, query_rot, key_rot});
-}
-
-void Run::FinishRows(const model::LayerWeights& weights, int64_t first, int64_t rows) {
-  at::Tensor residual = hidden_.narrow(0, first, rows);
-  const at::Tensor heads = queries_.narrow(0, first, rows)
-                               .reshape({rows, config_.query_heads * config_.head_dim})
-                               .to(model_.dtype);
-  residual.add_(Linear(heads, weights.output, weights.output_bias));
-  residual.add_(Mlp(RmsNorm(residual, weights.mlp_norm, config_.rms_norm_eps), weights));
 }
 
 absl::Status Run::RunLayer(int64_t layer) {
@@ -113,23 +94,25 @@ absl::Status Run::RunLayer(int64_t layer) {
       ForProducts(model_.weights.layers[layer], ProductType(model_.dtype, model_.device));
   ForEachChunk([&](int64_t first, int64_t rows) { ProjectRows(layer, weights, first, rows); });
   if (!outputs && !observed) return absl::OkStatus();
-  const int64_t window = config_.sliding_window.empty() ? 0 : config_.sliding_window[layer];
-  if (!attention_.Run({layer, window, config_.attention_scale, observed ? &observer_ : nullptr, outputs},
-                      queries_, keys_, values_)) {
+  if (!attention_.Run({layer, RuleOf(config_, layer), observed ? &observer_ : nullptr, outputs}, queries_,
+                      keys_, values_)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "layer ", layer, ": an attention logit is NaN or infinite; the checkpoint's weights do not ",
         "compute in this dtype (FLOAT32 or BFLOAT16 reach further than FLOAT16)"));
   }
-  if (outputs) ForEachChunk([&](int64_t first, int64_t rows) { FinishRows(weights, first, rows); });
+  if (!outputs) return absl::OkStatus();
+  ForEachChunk([&](int64_t first, int64_t rows) {
+    at::Tensor residual = hidden_.narrow(0, first, rows);
+    FinishLayer(residual, queries_.narrow(0, first, rows), weights, config_);
+  });
   return absl::OkStatus();
 }
 
 at::Tensor Run::Logits() const {
   if (!options_.outputs || options_.logit_rows.empty()) return at::empty({0, config_.vocabulary}, at::kFloat);
   const at::Tensor rows = at::tensor(at::ArrayRef<int64_t>(options_.logit_rows), at::kLong).to(model_.device);
-  const at::Tensor x =
-      RmsNorm(hidden_.index_select(0, rows), model_.weights.final_norm, config_.rms_norm_eps);
-  return Linear(x, model_.weights.lm_head, {}).to(at::kFloat);
+  return OutputLogits(hidden_.index_select(0, rows), model_.weights.final_norm, model_.weights.lm_head,
+                      config_);
 }
 
 }  // namespace

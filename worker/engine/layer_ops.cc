@@ -3,6 +3,24 @@
 namespace ropelab::engine {
 namespace {
 
+// x / sqrt(mean(x^2) + eps) in fp32.
+at::Tensor Normalized(const at::Tensor& x, double eps) {
+  const at::Tensor wide = x.to(at::kFloat);
+  return wide * at::rsqrt((wide * wide).mean(-1, /*keepdim=*/true) + eps);
+}
+
+at::Tensor Activated(const at::Tensor& x, formats::Activation activation) {
+  switch (activation) {
+    case formats::Activation::kGelu:
+      return at::gelu(x, "none");
+    case formats::Activation::kGeluTanh:
+      return at::gelu(x, "tanh");
+    case formats::Activation::kSilu:
+      break;
+  }
+  return at::silu(x);
+}
+
 at::Tensor Widened(const at::Tensor& tensor, at::ScalarType type) {
   return tensor.defined() ? tensor.to(type) : tensor;
 }
@@ -33,14 +51,18 @@ at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 }
 
 at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight, double eps) {
-  const at::Tensor wide = x.to(at::kFloat);
-  const at::Tensor inverse = at::rsqrt((wide * wide).mean(-1, /*keepdim=*/true) + eps);
-  return (wide * inverse).to(x.scalar_type()) * weight.to(x.scalar_type());
+  return Normalized(x, eps).to(x.scalar_type()) * weight.to(x.scalar_type());
 }
 
-at::Tensor Mlp(const at::Tensor& x, const model::LayerWeights& layer) {
-  // In fp32 and rounded: what silu does for bf16 anyway, and the CPU has none for fp16.
-  const at::Tensor gate = at::silu(Linear(x, layer.gate, layer.gate_bias).to(at::kFloat)).to(x.scalar_type());
+at::Tensor WideRmsNorm(const at::Tensor& x, const at::Tensor& weight, double eps, double offset) {
+  const at::Tensor factor = weight.to(x.scalar_type()).to(at::kFloat) + offset;
+  return (Normalized(x, eps) * factor).to(x.scalar_type());
+}
+
+at::Tensor Mlp(const at::Tensor& x, const model::LayerWeights& layer, formats::Activation activation) {
+  // In fp32 and rounded: what libtorch's activations do for bf16 anyway, and the CPU has none for fp16.
+  const at::Tensor gate =
+      Activated(Linear(x, layer.gate, layer.gate_bias).to(at::kFloat), activation).to(x.scalar_type());
   const at::Tensor up = Linear(x, layer.up, layer.up_bias);
   return Linear(gate * up, layer.down, layer.down_bias);
 }

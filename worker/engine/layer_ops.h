@@ -1,5 +1,5 @@
-// The row-wise parts of a decoder layer: norm, projections, MLP. All take [rows, ...] in the activations'
-// dtype.
+// The operations of which a decoder's row-wise steps are made: norms, products, MLP. All take [rows, ...] in
+// the activations' dtype.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -26,7 +26,16 @@ at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 // weight after it, as Hugging Face does.
 at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight, double eps);
 
-// down(silu(gate x) * (up x)).
-at::Tensor Mlp(const at::Tensor& x, const model::LayerWeights& layer);
+// The same with (offset + weight) multiplied in fp32, before the one rounding: Hugging Face's gemma (offset
+// 1) and olmo2 (0).
+at::Tensor WideRmsNorm(const at::Tensor& x, const at::Tensor& weight, double eps, double offset);
+
+// down(activation(gate x) * (up x)).
+at::Tensor Mlp(const at::Tensor& x, const model::LayerWeights& layer, formats::Activation activation);
+
+// fp32 numbers rounded to what `type` holds, as fp32.
+inline at::Tensor RoundedTo(at::ScalarType type, const at::Tensor& wide) {
+  return wide.to(type).to(at::kFloat);
+}
 
 }  // namespace ropelab::engine

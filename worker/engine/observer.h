@@ -31,7 +31,7 @@ struct ProbabilityBlock {
 struct ProjectedRows {
   int64_t layer = 0;
   int64_t first_row = 0;
-  at::Tensor query_pre, key_pre;  // [rows, H, D], [rows, G, D]: after bias, before RoPE
+  at::Tensor query_pre, key_pre;  // [rows, H, D], [rows, G, D]: after bias and q/k norm, before RoPE
   at::Tensor query_rot, key_rot;  // the same after RoPE
 };
 

@@ -39,6 +39,22 @@ ROPELAB_INLINE float ExpOfNonPositive(float x) {
   return x < -87.3f ? 0.0f : scaled;
 }
 
+// tanh(x) within 2 ulp, without branches so that it vectorizes: an odd polynomial near zero (Cephes' tanhf),
+// (1 - e^-2|x|) / (1 + e^-2|x|) elsewhere. NaN stays NaN.
+ROPELAB_INLINE float Tanh(float x) {
+  const float magnitude = std::fabs(x);
+  const float square = x * x;
+  float p = -5.70498872745e-3f;
+  p = p * square + 2.06390887954e-2f;
+  p = p * square - 5.37397155531e-2f;
+  p = p * square + 1.33314422036e-1f;
+  p = p * square - 3.33332819422e-1f;
+  const float near = p * square * x + x;
+  const float e = ExpOfNonPositive(-2.0f * magnitude);
+  const float far = std::copysign((1.0f - e) / (1.0f + e), x);
+  return magnitude < 0.625f ? near : far;
+}
+
 ROPELAB_INLINE float Largest(const float* row, int64_t n) {
   float lanes[kLanes];
   for (float& lane : lanes) lane = row[0];
@@ -83,6 +99,26 @@ ROPELAB_VECTOR_CLONES bool SoftmaxRow(float* row, int64_t n, float scale) {
   const float inverse = static_cast<float>(1.0 / sum);
   for (int64_t i = 0; i < n; ++i) row[i] *= inverse;
   return std::isfinite(sum);
+}
+
+ROPELAB_VECTOR_CLONES bool SoftCapRow(float* row, int64_t n, float scale, float cap) {
+  const float factor = static_cast<float>(static_cast<double>(scale) / static_cast<double>(cap));
+  float broken = 0;  // stays 0 while x - x is: NaN and infinity make it NaN
+  float lanes[kLanes] = {};
+  const int64_t whole = n - n % kLanes;
+  for (int64_t i = 0; i < whole; i += kLanes) {
+    for (int l = 0; l < kLanes; ++l) {
+      const float x = row[i + l];
+      lanes[l] += x - x;
+      row[i + l] = cap * Tanh(x * factor);
+    }
+  }
+  for (int l = 0; l < kLanes; ++l) broken += lanes[l];
+  for (int64_t i = whole; i < n; ++i) {
+    broken += row[i] - row[i];
+    row[i] = cap * Tanh(row[i] * factor);
+  }
+  return broken == 0;
 }
 
 ROPELAB_VECTOR_CLONES void AddRow(const float* row, int64_t n, float* sums) {

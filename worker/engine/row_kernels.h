@@ -12,6 +12,17 @@ namespace ropelab::engine {
 // infinite.
 bool SoftmaxRow(float* row, int64_t n, float scale);
 
+// In place: cap * tanh(scale * row[i] / cap), i in [0, n), cap > 0; within 3 ulp of the exact value for that
+// fp32 argument. False when an entry is NaN or infinite.
+bool SoftCapRow(float* row, int64_t n, float scale, float cap);
+
+// In place: softmax of scale * row[0..n), soft-capped first unless soft_cap is 0. False as the two above.
+inline bool CappedSoftmaxRow(float* row, int64_t n, double scale, double soft_cap) {
+  if (soft_cap == 0) return SoftmaxRow(row, n, static_cast<float>(scale));
+  const bool finite = SoftCapRow(row, n, static_cast<float>(scale), static_cast<float>(soft_cap));
+  return SoftmaxRow(row, n, 1.0f) && finite;
+}
+
 // sums[i] += row[i], i in [0, n).
 void AddRow(const float* row, int64_t n, float* sums);
 

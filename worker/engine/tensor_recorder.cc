@@ -108,7 +108,8 @@ absl::StatusOr<Tensors> InspectPrompt(const model::LoadedModel& model, std::span
     tensors["input_ids"] = at::tensor(at::ArrayRef<int32_t>(ids.data(), ids.size()), at::kInt).to(at::kLong);
   }
   if (tensors.contains("inv_freq")) {
-    tensors["inv_freq"] = at::tensor(at::ArrayRef<double>(model.inv_freq), at::kDouble).to(at::kFloat);
+    const std::vector<double> inv_freq = formats::InverseFrequencies(model.config, tokens);
+    tensors["inv_freq"] = at::tensor(at::ArrayRef<double>(inv_freq), at::kDouble).to(at::kFloat);
   }
   return tensors;
 }
