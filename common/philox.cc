@@ -1,9 +1,9 @@
-#include "worker/engine/random.h"
+#include "common/philox.h"
 
 #include <cmath>
 #include <numbers>
 
-namespace ropelab::engine {
+namespace ropelab {
 namespace {
 
 // Multipliers and Weyl constants of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
@@ -57,4 +57,4 @@ void Philox::Normals(std::span<double> values) {
   }
 }
 
-}  // namespace ropelab::engine
+}  // namespace ropelab
