@@ -36,15 +36,20 @@ bool IsControl(std::string_view character) {
 
 }  // namespace
 
-bool IsUtf8(std::string_view text) {
+size_t FirstNonUtf8(std::string_view text) {
+  const size_t size = text.size();
   while (!text.empty()) {
     const size_t length = CharacterLength(text);
     if (length == 0) {
-      return false;
+      break;
     }
     text.remove_prefix(length);
   }
-  return true;
+  return size - text.size();
+}
+
+bool IsUtf8(std::string_view text) {
+  return FirstNonUtf8(text) == text.size();
 }
 
 bool IsPlainText(std::string_view text) {

@@ -10,6 +10,8 @@ namespace ropelab {
 
 // Well-formed UTF-8, shortest forms only, no surrogates.
 bool IsUtf8(std::string_view text);
+// Where the first byte stands that is no part of such text; text.size() where there is none.
+size_t FirstNonUtf8(std::string_view text);
 
 // UTF-8 without control characters.
 bool IsPlainText(std::string_view text);

@@ -4,6 +4,7 @@
 #include "absl/strings/str_join.h"
 #include "common/status_macros.h"
 #include "server/experiments/model_names.h"
+#include "server/store/corpora.h"
 
 namespace ropelab::api {
 
@@ -12,13 +13,34 @@ ModelLine ParseModelLine(const std::string& line) {
   return at == std::string::npos ? ModelLine{line, ""} : ModelLine{line.substr(0, at), line.substr(at + 1)};
 }
 
+absl::StatusOr<std::vector<experiments::CorpusFacts>> ReadCorpora(store::Store& store) {
+  std::vector<store::CorpusRow> rows;
+  ROPELAB_RETURN_IF_ERROR(store.Read([&](store::Connection& db) -> absl::Status {
+    ROPELAB_ASSIGN_OR_RETURN(rows, store::ListCorpora(db));
+    return absl::OkStatus();
+  }));
+  std::vector<experiments::CorpusFacts> corpora;
+  for (const store::CorpusRow& row : rows) {
+    experiments::CorpusFacts& facts = corpora.emplace_back();
+    facts.name = row.name;
+    facts.sha256 = row.sha256;
+    facts.kind = row.kind;
+    facts.documents = row.documents;
+    facts.bytes = row.bytes;
+    facts.text_fields = row.text_fields;
+    facts.problem = store.corpora().Problem(row);
+  }
+  return corpora;
+}
+
 absl::StatusOr<StoredCatalogue> StoredCatalogue::Read(store::Store& store) {
   std::vector<store::ModelRow> rows;
   ROPELAB_RETURN_IF_ERROR(store.Read([&](store::Connection& db) -> absl::Status {
     ROPELAB_ASSIGN_OR_RETURN(rows, store::KnownModels(db));
     return absl::OkStatus();
   }));
-  return StoredCatalogue(std::move(rows));
+  ROPELAB_ASSIGN_OR_RETURN(std::vector<experiments::CorpusFacts> corpora, ReadCorpora(store));
+  return StoredCatalogue(std::move(rows), std::move(corpora));
 }
 
 std::vector<experiments::ModelFacts> StoredCatalogue::Models() const {

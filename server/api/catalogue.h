@@ -1,4 +1,4 @@
-// Every model that a worker ever announced, as a spec's resolution sees it.
+// Every model that a worker ever announced and every corpus registered, as a spec's resolution sees them.
 #pragma once
 
 #include <string>
@@ -18,20 +18,27 @@ struct ModelLine {
 };
 ModelLine ParseModelLine(const std::string& line);
 
+// By name, the last registered first; each looked at, as to whether it can be read now.
+absl::StatusOr<std::vector<experiments::CorpusFacts>> ReadCorpora(store::Store& store);
+
 class StoredCatalogue : public experiments::Catalogue {
  public:
   StoredCatalogue() = default;
-  explicit StoredCatalogue(std::vector<store::ModelRow> rows) : rows_(std::move(rows)) {}
+  explicit StoredCatalogue(std::vector<store::ModelRow> rows,
+                           std::vector<experiments::CorpusFacts> corpora = {})
+      : rows_(std::move(rows)), corpora_(std::move(corpora)) {}
   static absl::StatusOr<StoredCatalogue> Read(store::Store& store);
 
   // Those that can be loaded: one entry per (name, config hash, weights hash), so a name may come several
   // times.
   std::vector<experiments::ModelFacts> Models() const override;
+  std::vector<experiments::CorpusFacts> Corpora() const override { return corpora_; }
   // The ModelLines of a resolved spec, in its order.
   std::string ModelLines(const v1::ExperimentSpec& resolved) const;
 
  private:
   std::vector<store::ModelRow> rows_;
+  std::vector<experiments::CorpusFacts> corpora_;
 };
 
 }  // namespace ropelab::api

@@ -11,6 +11,7 @@
 #include "common/service/canonical_hash.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
+#include "server/api/catalogue.h"
 #include "server/api/experiment_service_describe.h"
 #include "server/api/stage_readings.h"
 #include "server/experiments/kinds.h"
@@ -47,6 +48,7 @@ class Advance {
           absl::StrCat("experiment kind '", input_.kind, "' is not run by this version of the server"));
     }
     experiment_ = kind->experiment;
+    ROPELAB_ASSIGN_OR_RETURN(context_.corpora, ReadCorpora(*store_));
     std::vector<store::StageRow> stages;
     ROPELAB_RETURN_IF_ERROR(store_->Read([&](store::Connection& db) -> absl::Status {
       ROPELAB_ASSIGN_OR_RETURN(stages, store::StagesOf(db, input_.experiment));
@@ -147,6 +149,7 @@ class Advance {
     task.measurement = planned.measurement.SerializeAsString();
     task.model = planned.model;
     task.weights_hash = planned.measurement.model().weights_hash();
+    task.tokenizer_hash = planned.measurement.model().tokenizer_hash();
     return task;
   }
 

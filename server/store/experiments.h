@@ -71,7 +71,7 @@ struct NewTask {
   std::string kind;
   std::string measurement;  // serialized; over 64 KiB it goes to a content-named file
   std::string model;        // the announced name; empty without a model
-  std::string weights_hash;
+  std::string weights_hash = "", tokenizer_hash = "";
 };
 // Inserts one slice of a stage's tasks [first_index, ...) and links them. `numerics_class` empty: tasks not
 // pinned yet, each new; else an existing task of (key, class) is linked instead (one that failed or was

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "server/store/corpora.h"
 #include "server/store/data_dir.h"
 #include "server/store/file_io.h"
 #include "server/store/group_writer.h"
@@ -23,6 +24,7 @@ class SqliteStore : public Store {
   SqliteStore(const StoreOptions& options, File lock, Connection writer)
       : lock_(std::move(lock)),
         artifacts_(options.data_dir + "/artifacts"),
+        corpora_(options.data_dir + "/corpora"),
         readers_(DatabasePath(options.data_dir)),
         writer_(std::move(writer), options.writes_in_flight) {}
   ~SqliteStore() override { Close(); }
@@ -52,6 +54,7 @@ class SqliteStore : public Store {
   }
 
   ArtifactFiles& artifacts() override { return artifacts_; }
+  CorpusFiles& corpora() override { return corpora_; }
   bool disk_full() const override { return writer_.disk_full(); }
   void Close() override {
     writer_.Close();
@@ -61,6 +64,7 @@ class SqliteStore : public Store {
  private:
   const File lock_;  // first: released last
   ArtifactFiles artifacts_;
+  CorpusFiles corpora_;
   ReaderPool readers_;
   GroupWriter writer_;
 };
@@ -98,8 +102,10 @@ absl::StatusOr<std::unique_ptr<Store>> Store::Open(const StoreOptions& options) 
   if (!migrated.ok()) {
     return absl::Status(migrated.code(), absl::StrCat(path, ": ", std::string(migrated.message())));
   }
+  ROPELAB_ASSIGN_OR_RETURN(const std::vector<CorpusRow> corpora, ListCorpora(writer));
   auto store = std::make_unique<SqliteStore>(options, std::move(lock), std::move(writer));
   ROPELAB_RETURN_IF_ERROR(store->artifacts().RemoveUnfinished());
+  ROPELAB_RETURN_IF_ERROR(store->corpora().Sweep(corpora));
   return std::unique_ptr<Store>(std::move(store));
 }
 

@@ -1,5 +1,5 @@
-// The store: one SQLite database and a folder of artifacts under the server's data directory. The only code
-// that speaks SQL. It knows rows, not meanings: no experiment kinds, no scheduling.
+// The store: one SQLite database and folders of artifacts and corpora under the server's data directory. The
+// only code that speaks SQL. It knows rows, not meanings: no experiment kinds, no scheduling.
 //
 // Threads: every method may be called from any thread. Writes are closures; one writer thread runs them in
 // order, many in one transaction (group commit, WAL, synchronous=FULL), each under a savepoint of its own so
@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "server/store/artifact_files.h"
 #include "server/store/connection.h"
+#include "server/store/corpus_files.h"
 
 namespace ropelab::store {
 
@@ -47,6 +48,7 @@ class Store {
   virtual absl::Status Read(absl::FunctionRef<absl::Status(Connection&)> read) = 0;
 
   virtual ArtifactFiles& artifacts() = 0;
+  virtual CorpusFiles& corpora() = 0;
   // True while the last commit failed for want of space. Heals by itself.
   virtual bool disk_full() const = 0;
   // Commits what is queued and ends the writer thread.

@@ -20,7 +20,7 @@ struct Token {
 // States: pending, leased, finished, failed, poisoned, unwanted. A leased task has exactly one open attempt.
 struct TaskRow {
   int64_t id = 0;
-  std::string key, numerics_class, kind, state, model, weights_hash;
+  std::string key, numerics_class, kind, state, model, weights_hash, tokenizer_hash;
   int64_t stage = 0, index = 0;  // within the experiment that was asked for
   int64_t attempt = 0;           // of the last attempt, 0: none
   int64_t charged_attempts = 0;  // that count against --max-attempts
