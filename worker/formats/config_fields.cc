@@ -40,6 +40,23 @@ bool ConfigFields::Has(const char* name) const {
   return Value(name) != nullptr;
 }
 
+bool ConfigFields::Given(const char* name) const {
+  return object_.find(name) != object_.end();
+}
+
+std::vector<std::string> ConfigFields::Names() const {
+  std::vector<std::string> names;
+  for (auto field = object_.begin(); field != object_.end(); ++field) {
+    if (!field->is_null()) names.push_back(field.key());
+  }
+  return names;
+}
+
+bool ConfigFields::HoldsObject(const std::string& name) const {
+  const nlohmann::json* value = Value(name.c_str());
+  return value != nullptr && value->is_object();
+}
+
 int64_t ConfigFields::Integer(const char* name, int64_t low, int64_t high, std::optional<int64_t> missing) {
   const std::string right = absl::StrCat("it must be an integer from ", low, " to ", high);
   const nlohmann::json* value = Value(name);
@@ -97,6 +114,42 @@ std::vector<int32_t> ConfigFields::TokenIds(const char* name, const std::vector<
     ids.push_back(static_cast<int32_t>(*id));
   }
   return ids;
+}
+
+std::vector<double> ConfigFields::Numbers(const char* name, size_t size, double low, double high) {
+  std::vector<double> numbers;
+  const nlohmann::json* value = Value(name);
+  if (value == nullptr || !value->is_array() || value->size() != size) {
+    Refuse(name,
+           value == nullptr     ? "missing"
+           : !value->is_array() ? Shown(*value)
+                                : absl::StrCat("a list of ", value->size()),
+           absl::StrCat("it must be a list of ", size, " numbers"));
+    return std::vector<double>(size, high);
+  }
+  for (const nlohmann::json& item : *value) {
+    const double number = item.is_number() ? item.get<double>() : std::nan("");
+    if (!(std::isfinite(number) && number > low && number <= high)) {
+      Refuse(absl::StrCat(name, "[", numbers.size(), "]"), Shown(item),
+             absl::StrCat("it must be a number above ", low, " and at most ", high));
+      return std::vector<double>(size, high);
+    }
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+std::vector<std::string> ConfigFields::Texts(const char* name, size_t size) {
+  std::vector<std::string> texts;
+  const nlohmann::json* value = Value(name);
+  const bool right = value != nullptr && value->is_array() && value->size() == size;
+  for (size_t i = 0; right && i < size; ++i) {
+    if ((*value)[i].is_string()) texts.push_back((*value)[i].get<std::string>());
+  }
+  if (texts.size() == size) return texts;
+  Refuse(name, value == nullptr ? "missing" : Shown(*value),
+         absl::StrCat("it must be a list of ", size, " strings"));
+  return std::vector<std::string>(size);
 }
 
 ConfigFields ConfigFields::Object(const char* name) {

@@ -20,6 +20,11 @@ class ConfigFields {
 
   // Present and not null.
   bool Has(const char* name) const;
+  // Present, null or not: some fields mean one thing when null and another when missing.
+  bool Given(const char* name) const;
+  // Names of the fields that are not null, sorted.
+  std::vector<std::string> Names() const;
+  bool HoldsObject(const std::string& name) const;
   int64_t Integer(const char* name, int64_t low, int64_t high, std::optional<int64_t> missing);
   // Finite and low < value <= high.
   double Number(const char* name, double low, double high, std::optional<double> missing);
@@ -27,6 +32,10 @@ class ConfigFields {
   std::string Text(const char* name, const std::string& missing);
   // One integer or a list of them, each within [0, 2^31).
   std::vector<int32_t> TokenIds(const char* name, const std::vector<int32_t>& missing);
+  // A list of exactly `size` numbers, each finite and low < value <= high; required.
+  std::vector<double> Numbers(const char* name, size_t size, double low, double high);
+  // A list of exactly `size` strings; required.
+  std::vector<std::string> Texts(const char* name, size_t size);
   // The object under `name`; an empty one when missing or null.
   ConfigFields Object(const char* name);
 

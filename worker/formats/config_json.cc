@@ -1,6 +1,4 @@
-// config.json to ModelConfig, and the text its hash is taken over (declared in checkpoint.h and
-// model_config.h).
-#include <cstdio>
+// config.json to ModelConfig (declared in checkpoint.h).
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -36,25 +34,6 @@ Dtype ReadDtype(ConfigFields& fields) {
   return Dtype::kFloat32;
 }
 
-const char* DtypeName(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kFloat32:
-      return "float32";
-    case Dtype::kBFloat16:
-      return "bfloat16";
-    case Dtype::kFloat16:
-      return "float16";
-  }
-  return "";
-}
-
-// 17 digits name a double exactly.
-std::string Exact(double value) {
-  char text[40];
-  std::snprintf(text, sizeof(text), "%.17g", value);
-  return text;
-}
-
 }  // namespace
 
 absl::StatusOr<ModelConfig> ReadConfig(const std::string& directory) {
@@ -69,41 +48,16 @@ absl::StatusOr<ModelConfig> ReadConfig(const std::string& directory) {
                   absl::StrCat("families that are read: ", FamilyNames()));
     return fields.status();
   }
-  if (fields.Has("quantization_config")) {
-    fields.Refuse("quantization_config", "present",
-                  "quantised checkpoints are not read; give float32, bfloat16 or float16 weights");
+  for (const char* name : {"quantization_config", "compression_config"}) {
+    if (fields.Has(name)) {
+      fields.Refuse(name, "present",
+                    "quantised checkpoints are not read; give float32, bfloat16 or float16 weights");
+    }
   }
   config.dtype = ReadDtype(fields);
   family->read(fields, config);
   ROPELAB_RETURN_IF_ERROR(fields.status());
   return config;
-}
-
-std::string CanonicalConfigText(const ModelConfig& config) {
-  std::string text =
-      absl::StrCat("family=", config.family, "\nlayers=", config.layers, "\nquery_heads=", config.query_heads,
-                   "\nkv_heads=", config.kv_heads, "\nhead_dim=", config.head_dim,
-                   "\nhidden_size=", config.hidden_size, "\nintermediate_size=", config.intermediate_size);
-  absl::StrAppend(
-      &text, "\nvocabulary=", config.vocabulary, "\nmax_positions=", config.max_positions,
-      "\nrms_norm_eps=", Exact(config.rms_norm_eps), "\nrope_theta=", Exact(config.rope_theta),
-      "\nrope_scaling=", config.rope_scaling.kind == RopeScalingKind::kLlama3 ? "llama3" : "none");
-  if (config.rope_scaling.kind == RopeScalingKind::kLlama3) {
-    const RopeScaling& scaling = config.rope_scaling;
-    absl::StrAppend(&text, "\nrope_factor=", Exact(scaling.factor),
-                    "\nrope_low_freq_factor=", Exact(scaling.low_freq_factor),
-                    "\nrope_high_freq_factor=", Exact(scaling.high_freq_factor),
-                    "\nrope_original_max_positions=", scaling.original_max_positions);
-  }
-  absl::StrAppend(&text, "\nattention_scale=", Exact(config.attention_scale), "\nactivation=silu",
-                  "\ntied_embeddings=", config.tied_embeddings ? 1 : 0,
-                  "\nqkv_bias=", config.qkv_bias ? 1 : 0, "\noutput_bias=", config.output_bias ? 1 : 0,
-                  "\nmlp_bias=", config.mlp_bias ? 1 : 0);
-  absl::StrAppend(&text, "\nsliding_window=", absl::StrJoin(config.sliding_window, ","),
-                  "\ndtype=", DtypeName(config.dtype), "\nbos_token_id=",
-                  config.bos_token_id.has_value() ? absl::StrCat(*config.bos_token_id) : "none",
-                  "\neos_token_ids=", absl::StrJoin(config.eos_token_ids, ","), "\n");
-  return text;
 }
 
 std::string ConfigHash(const ModelConfig& config) {

@@ -3,115 +3,126 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "worker/formats/family_parts.h"
+#include "worker/formats/rope_fields.h"
+#include "worker/formats/window_fields.h"
 
 namespace ropelab::formats {
 namespace {
 
-// Far beyond any model there is: a larger number is a broken file, and the products of these fit 64 bits.
-constexpr int64_t kMaxLayers = 4096;
-constexpr int64_t kMaxHeads = 65536;
-constexpr int64_t kMaxHeadDim = 8192;
-constexpr int64_t kMaxWidth = int64_t{1} << 22;
-constexpr int64_t kMaxVocabulary = int64_t{1} << 24;
-constexpr int64_t kMaxPositions = int64_t{1} << 30;
-constexpr double kMaxTheta = 1e15;
-
-// rope_parameters (newer) before rope_scaling (older), rope_type before type.
-void ReadRope(ConfigFields& fields, ModelConfig& config) {
-  config.rope_theta = fields.Number("rope_theta", 1.0, kMaxTheta, 10000.0);
-  ConfigFields parameters = fields.Object("rope_parameters");
-  ConfigFields scaling = fields.Object("rope_scaling");
-  config.rope_theta = parameters.Number("rope_theta", 1.0, kMaxTheta, config.rope_theta);
-  const auto type_of = [](ConfigFields& from) { return from.Text("rope_type", from.Text("type", "")); };
-  std::string type = type_of(parameters);
-  ConfigFields* source = &parameters;
-  if (type.empty() && fields.Has("rope_scaling")) {
-    source = &scaling;
-    type = type_of(scaling);
-    if (type.empty()) scaling.Refuse("rope_type", "missing", "name the scaling: default or llama3");
-  }
-  for (ConfigFields* place : {&fields, source}) {
-    if (place->Number("partial_rotary_factor", 0.0, 1.0, 1.0) != 1.0) {
-      place->Refuse("partial_rotary_factor", "below 1", "this family rotates whole heads: 1 or absent");
-    }
-  }
-  if (type == "llama3") {
-    config.rope_scaling.kind = RopeScalingKind::kLlama3;
-    config.rope_scaling.factor = source->Number("factor", 0.0, 1e6, std::nullopt);
-    config.rope_scaling.low_freq_factor = source->Number("low_freq_factor", 0.0, 1e6, std::nullopt);
-    config.rope_scaling.high_freq_factor = source->Number("high_freq_factor", 0.0, 1e6, std::nullopt);
-    config.rope_scaling.original_max_positions =
-        source->Integer("original_max_position_embeddings", 1, kMaxPositions, std::nullopt);
-    if (config.rope_scaling.high_freq_factor <= config.rope_scaling.low_freq_factor) {
-      source->Refuse("high_freq_factor", absl::StrCat(config.rope_scaling.high_freq_factor),
-                     absl::StrCat("it must be above low_freq_factor, ", config.rope_scaling.low_freq_factor));
-    }
-  } else if (!type.empty() && type != "default") {
-    source->Refuse("rope_type", absl::StrCat("\"", type, "\""),
-                   "this scaling of RoPE is not known; known are default and llama3");
-  }
-  fields.Adopt(parameters);
-  fields.Adopt(scaling);
-}
-
-void ReadHeads(ConfigFields& fields, ModelConfig& config) {
-  config.hidden_size = fields.Integer("hidden_size", 1, kMaxWidth, std::nullopt);
-  config.query_heads = fields.Integer("num_attention_heads", 1, kMaxHeads, std::nullopt);
-  config.kv_heads = fields.Integer("num_key_value_heads", 1, kMaxHeads, config.query_heads);
-  if (config.query_heads % config.kv_heads != 0) {
-    fields.Refuse("num_key_value_heads", absl::StrCat(config.kv_heads),
-                  absl::StrCat("it must divide num_attention_heads, ", config.query_heads));
-  }
-  const bool whole = config.hidden_size % config.query_heads == 0;
-  if (!fields.Has("head_dim") && !whole) {
-    fields.Refuse("head_dim", "missing",
-                  absl::StrCat("give it: hidden_size ", config.hidden_size,
-                               " is no multiple of num_attention_heads ", config.query_heads));
-  }
-  config.head_dim = fields.Integer("head_dim", 2, kMaxHeadDim, config.hidden_size / config.query_heads);
-  if (config.head_dim < 2 || config.head_dim > kMaxHeadDim || config.head_dim % 2 != 0) {
-    fields.Refuse("head_dim", absl::StrCat(config.head_dim),
-                  absl::StrCat("it must be even and from 2 to ", kMaxHeadDim, ": RoPE turns pairs"));
-  }
-  if (config.query_heads * config.head_dim > kMaxWidth) {
-    fields.Refuse("num_attention_heads", absl::StrCat(config.query_heads),
-                  absl::StrCat("heads times head_dim ", config.head_dim, " must be at most ", kMaxWidth));
-  }
-  config.attention_scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim));
-}
+constexpr double kMaxSoftCap = 1e6;
 
 void ReadLlama(ConfigFields& fields, ModelConfig& config) {
-  config.layers = fields.Integer("num_hidden_layers", 1, kMaxLayers, std::nullopt);
-  ReadHeads(fields, config);
-  config.intermediate_size = fields.Integer("intermediate_size", 1, kMaxWidth, std::nullopt);
-  config.vocabulary = fields.Integer("vocab_size", 1, kMaxVocabulary, std::nullopt);
-  config.max_positions = fields.Integer("max_position_embeddings", 1, kMaxPositions, 2048);
-  config.rms_norm_eps = fields.Number("rms_norm_eps", 0.0, 0.1, 1e-6);
-  ReadRope(fields, config);
-  const std::string activation = fields.Text("hidden_act", "silu");
-  if (activation != "silu") {
-    fields.Refuse("hidden_act", absl::StrCat("\"", activation, "\""), "this family is read with silu alone");
-  }
-  config.activation = Activation::kSilu;
-  config.tied_embeddings = fields.Boolean("tie_word_embeddings", false);
-  config.qkv_bias = fields.Boolean("attention_bias", false);
-  config.output_bias = config.qkv_bias;
+  ReadCommon(fields, config, {.max_positions = 2048, .bos = {1}, .eos = {2}});
+  config.activation = ReadActivation(fields, "hidden_act", Activation::kSilu);
+  ReadAttentionBias(fields, config);
   config.mlp_bias = fields.Boolean("mlp_bias", false);
-  config.sliding_window.assign(static_cast<size_t>(config.layers), 0);
-  const std::vector<int32_t> bos = fields.TokenIds("bos_token_id", {1});
-  if (bos.size() > 1) fields.Refuse("bos_token_id", "a list", "it must be one token id or null");
-  if (!bos.empty() && bos[0] < config.vocabulary) config.bos_token_id = bos[0];
-  if (!bos.empty() && bos[0] >= config.vocabulary && fields.Has("bos_token_id")) {
-    fields.Refuse("bos_token_id", absl::StrCat(bos[0]),
-                  absl::StrCat("it must be below vocab_size, ", config.vocabulary, ", or null"));
+  FillFixedWindows(fields, config, 0, false);
+  ReadRope(fields, config);
+}
+
+void ReadMistral(ConfigFields& fields, ModelConfig& config) {
+  ReadCommon(fields, config, {.max_positions = 131072, .bos = {1}, .eos = {2}});
+  config.activation = ReadActivation(fields, "hidden_act", Activation::kSilu);
+  FillFixedWindows(fields, config, ReadWindow(fields, 4096), true);
+  ReadRope(fields, config);
+}
+
+// qwen2 and qwen3 name a window that counts only when it is switched on, and then from a layer onwards.
+void FillQwenWindows(ConfigFields& fields, ModelConfig& config) {
+  const int64_t window = ReadWindow(fields, 4096);
+  const bool on = fields.Boolean("use_sliding_window", false);
+  const int64_t first = fields.Integer("max_window_layers", 0, int64_t{1} << 30, 28);
+  FillWindows(fields, config, on ? window : 0, [&](int64_t layer) { return layer >= first; });
+}
+
+void ReadQwen2(ConfigFields& fields, ModelConfig& config) {
+  ReadCommon(fields, config, {.max_positions = 32768, .bos = {}, .eos = {}});
+  config.activation = ReadActivation(fields, "hidden_act", Activation::kSilu);
+  config.qkv_bias = true;  // no field says so
+  FillQwenWindows(fields, config);
+  ReadRope(fields, config);
+}
+
+void ReadQwen3(ConfigFields& fields, ModelConfig& config) {
+  ReadCommon(fields, config, {.max_positions = 32768, .head_dim = 128, .bos = {}, .eos = {}});
+  config.activation = ReadActivation(fields, "hidden_act", Activation::kSilu);
+  ReadAttentionBias(fields, config);
+  config.query_key_norm = QueryKeyNorm::kPerHead;
+  FillQwenWindows(fields, config);
+  ReadRope(fields, config);
+}
+
+// What gemma and gemma2 share.
+void ReadGemmaParts(ConfigFields& fields, ModelConfig& config) {
+  ReadCommon(fields, config,
+             {.max_positions = 8192, .head_dim = 256, .tied_embeddings = true, .bos = {2}, .eos = {1}});
+  ReadAttentionBias(fields, config);
+  config.norm_adds_one = true;
+  config.embedding_scale = std::sqrt(static_cast<double>(config.hidden_size));
+}
+
+// Hugging Face read hidden_activation, whose null is the tanh form, and later hidden_act, which older files
+// have wrong ("gelu"). Only a file of the later kind can mean something else by hidden_act.
+void ReadGemmaActivation(ConfigFields& fields, ModelConfig& config) {
+  config.activation = ReadActivation(fields, "hidden_activation", Activation::kGeluTanh);
+  const std::string later = fields.Text("hidden_act", "gelu");
+  if (!fields.Given("hidden_activation") && later != "gelu" && later != "gelu_pytorch_tanh") {
+    fields.Refuse("hidden_act", absl::StrCat("\"", later, "\""),
+                  "older readers pass it over in this family; name hidden_activation");
   }
-  config.eos_token_ids = fields.TokenIds("eos_token_id", {2});
+}
+
+void ReadGemma(ConfigFields& fields, ModelConfig& config) {
+  ReadGemmaParts(fields, config);
+  ReadGemmaActivation(fields, config);
+  FillFixedWindows(fields, config, 0, false);
+  ReadRope(fields, config);
+}
+
+// Null switches a soft cap off; an absent one has the family's value.
+double ReadSoftCap(ConfigFields& fields, const char* name, double missing) {
+  if (!fields.Has(name)) return fields.Given(name) ? 0.0 : missing;
+  return fields.Number(name, 0.0, kMaxSoftCap, missing);
+}
+
+void ReadGemma2(ConfigFields& fields, ModelConfig& config) {
+  ReadGemmaParts(fields, config);
+  config.activation = ReadActivation(fields, "hidden_activation", Activation::kGeluTanh);
+  config.norm_placement = NormPlacement::kBeforeAndAfter;
+  config.attention_scale = std::pow(fields.Number("query_pre_attn_scalar", 0.0, 1e9, 256.0), -0.5);
+  config.attention_soft_cap = ReadSoftCap(fields, "attn_logit_softcapping", 50.0);
+  config.final_soft_cap = ReadSoftCap(fields, "final_logit_softcapping", 30.0);
+  FillWindows(fields, config, ReadWindow(fields, 4096), [](int64_t layer) { return layer % 2 == 0; });
+  ReadRope(fields, config);
+}
+
+void ReadOlmo2(ConfigFields& fields, ModelConfig& config) {
+  ReadCommon(fields, config, {.max_positions = 2048, .rms_norm_eps = 1e-5, .bos = {}, .eos = {50279}});
+  config.activation = ReadActivation(fields, "hidden_act", Activation::kSilu);
+  ReadAttentionBias(fields, config);
+  config.norm_placement = NormPlacement::kAfter;
+  config.norm_rounds_last = true;
+  config.query_key_norm = QueryKeyNorm::kAllHeads;
+  FillFixedWindows(fields, config, 0, false);
+  ReadRope(fields, config);
+}
+
+// gemma2 calls the norm after attention what others call the one before the MLP.
+WeightNames Gemma2Names() {
+  WeightNames names;
+  names.mlp_norm = "pre_feedforward_layernorm.weight";
+  return names;
 }
 
 }  // namespace
 
 const std::vector<Family>& Families() {
-  static const std::vector<Family>* const families = new std::vector<Family>{{"llama", &ReadLlama, {}}};
+  static const std::vector<Family>* const families = new std::vector<Family>{
+      {"llama", &ReadLlama, {}}, {"mistral", &ReadMistral, {}}, {"qwen2", &ReadQwen2, {}},
+      {"qwen3", &ReadQwen3, {}}, {"gemma", &ReadGemma, {}},     {"gemma2", &ReadGemma2, Gemma2Names()},
+      {"olmo2", &ReadOlmo2, {}},
+  };
   return *families;
 }
 

@@ -25,6 +25,7 @@ struct RopeScaling {
   // yarn, longrope: cos and sin are multiplied by it, with every rule for a missing one applied.
   double attention_factor = 1.0;
   std::vector<double> short_factor, long_factor;  // longrope, one per pair
+  bool operator==(const RopeScaling&) const = default;
 };
 
 enum class Activation { kSilu, kGelu, kGeluTanh };
@@ -46,8 +47,9 @@ struct ModelConfig {
   int64_t vocabulary = 0;  // rows of the embedding
   int64_t max_positions = 0;
   double rms_norm_eps = 0;
-  bool norm_adds_one = false;     // every norm multiplies by 1 + weight, in fp32 (gemma)
-  bool norm_rounds_last = false;  // norms round to the activations' dtype after the weight, not before (olmo2)
+  bool norm_adds_one = false;  // every norm multiplies by 1 + weight, in fp32 (gemma)
+  bool norm_rounds_last =
+      false;  // norms round to the activations' dtype after the weight, not before (olmo2)
   NormPlacement norm_placement = NormPlacement::kBefore;
   QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
   double embedding_scale = 1;  // multiplies the embedding, after rounding to the activations' dtype (gemma)

@@ -39,6 +39,8 @@ std::vector<WeightSlot> WeightSlots(const formats::ModelConfig& config, const fo
   const int64_t m = config.intermediate_size;
   const int64_t query_rows = config.query_heads * config.head_dim;
   const int64_t key_rows = config.kv_heads * config.head_dim;
+  const bool norms_before = config.norm_placement != formats::NormPlacement::kAfter;
+  const bool norms_after = config.norm_placement != formats::NormPlacement::kBefore;
   weights->layers.assign(static_cast<size_t>(config.layers), LayerWeights());
   std::vector<WeightSlot> slots;
   slots.push_back({std::string(names.embedding), {config.vocabulary, d}, &weights->embedding});
@@ -50,15 +52,25 @@ std::vector<WeightSlot> WeightSlots(const formats::ModelConfig& config, const fo
       slots.push_back({Joined(prefix, name, ".weight"), {out, in}, weight});
       if (biased) slots.push_back({Joined(prefix, name, ".bias"), {out}, bias});
     };
-    slots.push_back({Joined(prefix, names.attention_norm), {d}, &layer.attention_norm});
+    const auto norm = [&](std::string_view name, int64_t size, at::Tensor* weight) {
+      slots.push_back({Joined(prefix, name), {size}, weight});
+    };
+    if (norms_before) norm(names.attention_norm, d, &layer.attention_norm);
     linear(names.query, query_rows, d, &layer.query, config.qkv_bias, &layer.query_bias);
     linear(names.key, key_rows, d, &layer.key, config.qkv_bias, &layer.key_bias);
     linear(names.value, key_rows, d, &layer.value, config.qkv_bias, &layer.value_bias);
+    if (config.query_key_norm != formats::QueryKeyNorm::kNone) {
+      const bool per_head = config.query_key_norm == formats::QueryKeyNorm::kPerHead;
+      norm(names.query_norm, per_head ? config.head_dim : query_rows, &layer.query_norm);
+      norm(names.key_norm, per_head ? config.head_dim : key_rows, &layer.key_norm);
+    }
     linear(names.output, d, query_rows, &layer.output, config.output_bias, &layer.output_bias);
-    slots.push_back({Joined(prefix, names.mlp_norm), {d}, &layer.mlp_norm});
+    if (norms_after) norm(names.attention_out_norm, d, &layer.attention_out_norm);
+    if (norms_before) norm(names.mlp_norm, d, &layer.mlp_norm);
     linear(names.gate, m, d, &layer.gate, config.mlp_bias, &layer.gate_bias);
     linear(names.up, m, d, &layer.up, config.mlp_bias, &layer.up_bias);
     linear(names.down, d, m, &layer.down, config.mlp_bias, &layer.down_bias);
+    if (norms_after) norm(names.mlp_out_norm, d, &layer.mlp_out_norm);
   }
   slots.push_back({std::string(names.final_norm), {d}, &weights->final_norm});
   if (!config.tied_embeddings)

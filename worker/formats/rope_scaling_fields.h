@@ -1,0 +1,19 @@
+// The kinds of RoPE scaling, one row each.
+#pragma once
+
+#include <string>
+
+#include "worker/formats/config_fields.h"
+#include "worker/formats/model_config.h"
+
+namespace ropelab::formats {
+
+// Reads the fields of scaling `type` from `from`; `fields` is the whole config, whose
+// original_max_position_embeddings counts too. Refuses a type that is not known, and names those that are.
+RopeScaling ReadRopeScaling(ConfigFields& fields, ConfigFields& from, const std::string& type,
+                            const ModelConfig& config);
+
+// "none", "linear", ...: as the canonical text calls it.
+const char* RopeScalingName(RopeScalingKind kind);
+
+}  // namespace ropelab::formats
