@@ -5,6 +5,7 @@
 #include <exception>
 #include <string_view>
 
+#include "absl/strings/str_cat.h"
 #include "worker/tools/commands.h"
 
 namespace ropelab::tools {
@@ -19,6 +20,7 @@ constexpr std::array kTools = {
     Tool{"inspect", RunInspect},
     Tool{"plant", RunPlant},
     Tool{"numerics", RunNumerics},
+    Tool{"verify", RunVerify},
 };
 
 const Tool* Find(std::string_view name) {
@@ -37,7 +39,10 @@ bool IsToolCommand(const std::string& name) {
 int RunTool(int argc, char** argv) {
   const Tool* tool = argc > 1 ? Find(argv[1]) : nullptr;
   if (tool == nullptr) {
-    std::fprintf(stderr, "ropelab-worker: the tools are inspect, plant and numerics\n");
+    std::string names;
+    for (const Tool& known : kTools)
+      absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(known.name));
+    std::fprintf(stderr, "ropelab-worker: the tools are %s\n", names.c_str());
     return kUsage;
   }
   try {

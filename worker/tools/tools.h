@@ -1,4 +1,4 @@
-// Commands of ropelab-worker that need no server: inspect, plant, numerics. For parity with other
+// Commands of ropelab-worker that need no server. For parity with other
 // implementations and for debugging.
 #pragma once
 
