@@ -17,6 +17,24 @@ constexpr size_t kLongestPattern = 16384;
 constexpr size_t kMostSets = 256;
 constexpr int kDeepestGroup = 50;
 constexpr uint32_t kMostRepeats = 1000;
+constexpr size_t kFarthestLookahead = 1000;
+
+// The most code points that `node` can read; SIZE_MAX for any number.
+size_t MostLength(const PatternNode& node) {
+  size_t most = node.kind == Kind::kSet ? 1 : 0;
+  for (const PatternNode& child : node.children) {
+    const size_t length = MostLength(child);
+    if (node.kind == Kind::kChoice) {
+      most = std::max(most, length);
+    } else {
+      most = length > SIZE_MAX - most ? SIZE_MAX : most + length;
+    }
+  }
+  if (node.kind != Kind::kRepeat || most == 0 || node.most == 0) {
+    return node.kind == Kind::kRepeat ? 0 : most;
+  }
+  return node.most == kNoUpperBound || most > SIZE_MAX / node.most ? SIZE_MAX : most * node.most;
+}
 
 class Parser {
  public:
@@ -138,6 +156,11 @@ class Parser {
     ROPELAB_ASSIGN_OR_RETURN(PatternNode inner, ParseChoice(ignore_case, depth + 1));
     if (!reader_.Take(")")) return reader_.Refuse(begin, "the group has no closing parenthesis");
     if (!wrapped) return inner;
+    // Tried at every character, a long look ahead would make the time quadratic.
+    if (node.kind != Kind::kAtomic && MostLength(inner) > kFarthestLookahead) {
+      return reader_.Refuse(begin, absl::StrCat("a look-ahead over more than ", kFarthestLookahead,
+                                                " characters is not built"));
+    }
     node.children.push_back(std::move(inner));
     return node;
   }

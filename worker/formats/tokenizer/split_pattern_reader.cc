@@ -43,6 +43,11 @@ std::optional<char32_t> ControlEscape(char c) {
   }
 }
 
+CodePointSet WordItem(bool negated, bool bracketed) {
+  const CodePointSet& set = bracketed ? BracketedWordSet() : WordSet();
+  return negated ? set.Complement() : set;
+}
+
 }  // namespace
 
 bool PatternReader::Take(std::string_view text) {
@@ -99,7 +104,7 @@ absl::StatusOr<CodePointSet> PatternReader::TakeProperty(bool negated, bool igno
   return negated ? set->Complement() : *set;
 }
 
-absl::StatusOr<PatternReader::Item> PatternReader::TakeEscapedItem(bool ignore_case) {
+absl::StatusOr<PatternReader::Item> PatternReader::TakeEscapedItem(bool ignore_case, bool bracketed) {
   if (AtEnd()) return Refuse("a backslash ends the pattern");
   const size_t begin = at_;
   const char32_t c = TakeCodePoint();
@@ -115,7 +120,7 @@ absl::StatusOr<PatternReader::Item> PatternReader::TakeEscapedItem(bool ignore_c
     case 'w':
     case 'W':
       if (ignore_case) return Refuse(begin, "\\w where case is ignored is not built");
-      return Item{c == 'w' ? WordSet() : WordSet().Complement(), std::nullopt};
+      return Item{WordItem(c == 'W', bracketed), std::nullopt};
     case 'p':
     case 'P': {
       ROPELAB_ASSIGN_OR_RETURN(CodePointSet set, TakeProperty(c == 'P', ignore_case));
@@ -144,12 +149,12 @@ absl::StatusOr<PatternReader::Item> PatternReader::TakeEscapedItem(bool ignore_c
 }
 
 absl::StatusOr<CodePointSet> PatternReader::TakeEscape(bool ignore_case) {
-  ROPELAB_ASSIGN_OR_RETURN(Item item, TakeEscapedItem(ignore_case));
+  ROPELAB_ASSIGN_OR_RETURN(Item item, TakeEscapedItem(ignore_case, false));
   return std::move(item.set);
 }
 
 absl::StatusOr<PatternReader::Item> PatternReader::TakeItem(bool ignore_case) {
-  if (Take("\\")) return TakeEscapedItem(ignore_case);
+  if (Take("\\")) return TakeEscapedItem(ignore_case, true);
   if (Peek() == '[') return Refuse("a class inside a class is not built; write \\[ for the character");
   if (pattern_.substr(at_).starts_with("&&")) return Refuse("the intersection of classes is not built");
   const char32_t c = TakeCodePoint();

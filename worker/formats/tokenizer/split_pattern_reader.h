@@ -44,7 +44,7 @@ class PatternReader {
     std::optional<char32_t> single;  // may begin or end a range
   };
   absl::StatusOr<Item> TakeItem(bool ignore_case);
-  absl::StatusOr<Item> TakeEscapedItem(bool ignore_case);
+  absl::StatusOr<Item> TakeEscapedItem(bool ignore_case, bool bracketed);
   absl::StatusOr<char32_t> TakeHex(size_t least_digits, size_t most_digits);
   absl::StatusOr<CodePointSet> TakeProperty(bool negated, bool ignore_case);
 

@@ -67,6 +67,13 @@ const CodePointSet& WordSet() {
   return *set;
 }
 
+const CodePointSet& BracketedWordSet() {
+  // The six are the only characters of their category in \w.
+  static const CodePointSet* const set = new CodePointSet(Select(
+      [](uint32_t value) { return (value & kWordBit) != 0 && kCategories[value & ~kWordBit] != "No"; }));
+  return *set;
+}
+
 CodePointSet CaseVariants(char ascii) {
   const char32_t character = static_cast<unsigned char>(ascii);
   const char32_t lower = character | 0x20;

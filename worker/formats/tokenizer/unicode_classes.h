@@ -16,6 +16,9 @@ std::optional<CodePointSet> GeneralCategorySet(std::string_view name);
 const CodePointSet& SpaceSet();  // \s
 const CodePointSet& DigitSet();  // \d
 const CodePointSet& WordSet();   // \w
+// \w between brackets: without U+00B2, U+00B3, U+00B9 and U+00BC..U+00BE, for which Oniguruma asks another
+// table when \w stands alone.
+const CodePointSet& BracketedWordSet();
 
 // What an ASCII character stands for when case is ignored: both cases of a letter, and U+017F for s,
 // U+212A for k; any other character alone.
