@@ -41,7 +41,7 @@ int64_t DecodeSession::Bytes(const model::LoadedModel& model, int64_t capacity) 
   const int64_t caches = 2 * c.layers * kDecodeRows * c.kv_heads * c.head_dim * capacity * wide;
   const int64_t step = kDecodeRows * wide *
                        (6 * c.hidden_size + 6 * c.intermediate_size + 8 * c.query_heads * c.head_dim +
-                        3 * c.vocabulary + capacity);
+                        3 * c.vocabulary + c.kv_heads * capacity);
   const bool widens = ProductType(model.dtype, model.device) != model.dtype;
   return caches + step + 2 * capacity * c.head_dim * wide + (widens ? 2 * model.bytes : 0);
 }

@@ -146,11 +146,12 @@ int64_t ForwardBytes(const model::LoadedModel& model, int64_t tokens, int64_t lo
   const int64_t wide = sizeof(float);
   const int64_t kept = tokens * (c.hidden_size + (c.query_heads + 2 * c.kv_heads) * c.head_dim) * wide +
                        2 * tokens * c.head_dim * wide;  // with both rotary tables, made on the CPU first
-  const int64_t chunk = kRowChunk * threads * wide *
-                        (4 * c.hidden_size + 4 * c.intermediate_size + 8 * c.query_heads * c.head_dim);
+  // Rows that are between two steps of a layer at once, with a norm's intermediates.
+  const int64_t chunk = std::min(tokens, kRowChunk * threads) * wide *
+                        (6 * c.hidden_size + 4 * c.intermediate_size + 8 * c.query_heads * c.head_dim);
   const int64_t scratch =
       Attention::ScratchBytes({tokens, c.query_heads, c.kv_heads, c.head_dim, kBlockRows}, threads);
-  const int64_t logits = 3 * logit_rows * c.vocabulary * wide;
+  const int64_t logits = logit_rows * (3 * c.vocabulary + 6 * c.hidden_size) * wide;
   const int64_t widened =
       ProductType(model.dtype, model.device) == model.dtype
           ? 0

@@ -28,7 +28,9 @@ TEST_P(DecodeParity, EveryStepGivesTheWholePromptsLogits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, DecodeParity,
-                         testing::Values("llama2_a", "llama3_a", "llama3bf16_a", "stories260K"));
+                         testing::Values("llama2_a", "llama3_a", "llama3bf16_a", "mistral_a", "qwen2_a",
+                                         "qwen3_a", "qwen2f16_a", "gemma_a", "gemma2_a", "olmo2_a",
+                                         "stories260K"));
 
 TEST(DecodeSession, ARowDoesNotDependOnItsNeighbours) {
   ROPELAB_NEED_FIXTURE("stories260K");

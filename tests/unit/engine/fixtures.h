@@ -41,9 +41,10 @@ inline std::shared_ptr<const model::LoadedModel> LoadFixture(const std::string& 
   return *loaded;
 }
 
-// Every tensor of expected.safetensors.
-inline std::map<std::string, at::Tensor> ExpectedTensors(const std::string& name) {
-  const std::string path = FixtureModel(name) + "/expected.safetensors";
+// Every tensor of one of a fixture's files.
+inline std::map<std::string, at::Tensor> ExpectedTensors(
+    const std::string& name, const std::string& file_name = "expected.safetensors") {
+  const std::string path = FixtureModel(name) + "/" + file_name;
   std::stringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
   const std::string file = text.str();

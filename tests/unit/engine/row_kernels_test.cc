@@ -46,6 +46,40 @@ TEST(SoftmaxRow, SaysWhenALogitIsNotFinite) {
   EXPECT_FALSE(SoftmaxRow(all.data(), 5, 1));
 }
 
+TEST(SoftCapRow, IsWithinAFewUlpOfDouble) {
+  for (int64_t n : {1, 31, 32, 33, 3000}) {
+    for (float cap : {5.0f, 50.0f}) {
+      std::vector<float> row(n), capped;
+      // From far below the polynomial's end to where tanh is 1, both signs, and zero.
+      for (int64_t i = 0; i < n; ++i)
+        row[i] =
+            i == 7
+                ? 0.0f
+                : static_cast<float>((i % 2 == 0 ? 1 : -1) * std::pow(10.0, -6 + 0.003 * (i * 977 % 3000)));
+      capped = row;
+      ASSERT_TRUE(SoftCapRow(capped.data(), n, 0.25f, cap));
+      for (int64_t i = 0; i < n; ++i) {
+        const double expected = cap * std::tanh(0.25 * row[i] / cap);
+        EXPECT_NEAR(capped[i], expected, 4e-7 * std::abs(expected)) << n << " " << row[i];
+      }
+    }
+  }
+}
+
+TEST(SoftCapRow, SaysWhenALogitIsNotFinite) {
+  const float inf = std::numeric_limits<float>::infinity();
+  for (float bad : {std::numeric_limits<float>::quiet_NaN(), inf, -inf}) {
+    for (int64_t at : {0, 3, 40}) {
+      std::vector<float> row(41, 1.0f);
+      row[at] = bad;
+      EXPECT_FALSE(SoftCapRow(row.data(), 41, 1, 50)) << bad << " at " << at;
+    }
+  }
+  std::vector<float> large = {3e38f, -3e38f};
+  EXPECT_TRUE(SoftCapRow(large.data(), 2, 1, 50));
+  EXPECT_EQ(large, (std::vector<float>{50, -50}));
+}
+
 TEST(DecodeKernels, EqualPlainLoops) {
   const std::vector<float> query = {1, 2}, keys = {1, 2, 3, 99, 10, 20, 30, 99};  // two dimensions, stride 4
   std::vector<float> logits(3), output(2);
