@@ -47,13 +47,17 @@ absl::StatusOr<ModelConfig> ReadConfig(const std::string& directory);
 // SHA-256, hex, of CanonicalConfigText.
 std::string ConfigHash(const ModelConfig& config);
 // SHA-256, hex, over the tensors sorted by name: name, dtype, shape, bytes; independent of sharding. Cached
-// beside size and mtime (nanoseconds) of every shard in `cache_dir` (empty: no cache); an entry never
-// survives a changed file.
+// beside size, mtime, inode and ctime (nanoseconds) of every shard in `cache_dir` (empty: no cache); an entry
+// never survives a changed file, and none is made while a change could still hide in a clock tick (2 s). Of
+// files of 256 MiB and more that time is waited for. What was read is given back: resident memory grows by
+// some MiB. CANCELLED: keep_going said no (it is asked before the first byte is read); ABORTED: a shard
+// changed meanwhile.
 absl::StatusOr<std::string> WeightsHash(const std::string& directory, const std::string& cache_dir,
                                         absl::FunctionRef<bool(int64_t done, int64_t total)> keep_going);
 // "" without a tokenizer.json.
 absl::StatusOr<std::string> TokenizerHash(const std::string& directory);
-// Size and mtime of every file that a model is made of, as one line: unequal means the directory changed.
+// Size, mtime, inode and ctime of every file that a model is made of, as one line: unequal means that the
+// directory changed, or that its files were touched, moved or linked.
 absl::StatusOr<std::string> DirectoryStamp(const std::string& directory);
 
 }  // namespace ropelab::formats

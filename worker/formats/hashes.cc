@@ -1,26 +1,40 @@
 // The hashes and the stamp of a checkpoint's directory (declared in checkpoint.h).
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/clock.h"
 #include "common/sha256.h"
 #include "common/status_macros.h"
-#include "spdlog/spdlog.h"
 #include "worker/formats/checkpoint.h"
+#include "worker/formats/hash_cache.h"
 #include "worker/formats/json_text.h"
-#include "worker/formats/safetensors_writer.h"
+#include "worker/formats/mapped_pages.h"
 #include "worker/formats/shards.h"
 
 namespace ropelab::formats {
 namespace {
 
-constexpr size_t kSlice = 16 << 20;  // bytes between two questions to keep_going
-constexpr size_t kMaxCacheEntry = 10'000'000;
+constexpr int64_t kWorthWaiting = int64_t{256} << 20;  // bytes
 constexpr size_t kMaxTokenizerBytes = 1'000'000'000;
+
+int64_t WallNs(const Clock& clock) {
+  return clock.WallMicroseconds() * 1000;
+}
+
+absl::Status Cancelled(const std::string& directory, int64_t done, int64_t total) {
+  return absl::CancelledError(
+      absl::StrCat(directory, ": hashing the weights was cancelled at ", done, " of ", total, " bytes"));
+}
 
 // Length first, so that no two lists of tensors spell the same bytes.
 std::string TensorLine(const TensorEntry& tensor) {
@@ -36,70 +50,83 @@ absl::StatusOr<std::string> HashTensors(const std::string& directory,
   Sha256 hash;
   for (const TensorEntry& tensor : checkpoint.tensors()) {
     hash.Update(TensorLine(tensor));
-    for (size_t at = 0; at < tensor.bytes.size(); at += kSlice) {
-      if (!keep_going(done, total)) {
-        return absl::CancelledError(absl::StrCat(directory, ": hashing the weights was cancelled at ", done,
-                                                 " of ", total, " bytes"));
-      }
-      const std::string_view slice = tensor.bytes.substr(at, kSlice);
+    for (size_t at = 0; at < tensor.bytes.size(); at += kMappedChunk) {
+      if (!keep_going(done, total)) return Cancelled(directory, done, total);
+      const std::string_view slice = tensor.bytes.substr(at, kMappedChunk);
+      // What comes next is on its way from the disk while this is hashed.
+      ReadAhead(tensor.bytes.substr(std::min(at + kMappedChunk, tensor.bytes.size()), kMappedChunk));
       hash.Update(slice);
+      GiveBackPages(slice);
       done += static_cast<int64_t>(slice.size());
     }
   }
   return hash.FinishHex();
 }
 
-// One file per directory: workers that share a cache never overwrite each other's entries.
-std::string CachePath(const std::string& directory, const std::string& cache_dir) {
-  std::error_code error;
-  std::filesystem::path real = std::filesystem::canonical(directory, error);
-  if (error) real = directory;
-  return (std::filesystem::path(cache_dir) /
-          absl::StrCat("weights-", Sha256Hex(real.string()).substr(0, 32), ".json"))
-      .string();
+// Pages that somebody changed through a mapping carry the time of the first change until they are written to
+// the disk; after that the next change is stamped anew. A file system that cannot do it has none to write.
+void WriteOutChanges(const std::string& directory, const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    const int fd = open((std::filesystem::path(directory) / file).c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) continue;
+    fsync(fd);
+    close(fd);
+  }
 }
 
-std::optional<std::string> ReadCache(const std::string& path, const std::string& stamp) {
-  const absl::StatusOr<nlohmann::json> entry = ReadJsonObject(path, kMaxCacheEntry);
-  if (!entry.ok()) return std::nullopt;
-  const auto shards = entry->find("shards");
-  const auto hash = entry->find("weights_hash");
-  if (shards == entry->end() || hash == entry->end() || *shards != stamp || !hash->is_string())
-    return std::nullopt;
-  std::string text = hash->get<std::string>();
-  const bool is_sha256 = text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-  return is_sha256 ? std::optional<std::string>(std::move(text)) : std::nullopt;
+int64_t BytesOf(const std::string& directory, const std::vector<std::string>& files) {
+  int64_t bytes = 0;
+  for (const std::string& file : files) {
+    std::error_code error;
+    const uintmax_t size = std::filesystem::file_size(std::filesystem::path(directory) / file, error);
+    if (!error) bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
 }
 
-// A cache that cannot be written costs time, never the result.
-void WriteCache(const std::string& path, const std::string& stamp, const std::string& hash) {
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  const nlohmann::json entry = {{"shards", stamp}, {"weights_hash", hash}};
-  const absl::Status status =
-      WriteFileAtomically(path, entry.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-  if (!status.ok()) spdlog::warn("weights hash not cached: {}", std::string(status.message()));
+// Until a change would show: worth it where hashing again takes longer. False: cancelled.
+bool AwaitSettled(const Clock& clock, const FileStamps& stamps, int64_t bytes,
+                  absl::FunctionRef<bool(int64_t done, int64_t total)> keep_going) {
+  if (bytes < kWorthWaiting || stamps.newest_ns > WallNs(clock)) return true;
+  while (!IsSettled(stamps, WallNs(clock))) {
+    if (!keep_going(0, bytes)) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return true;
 }
 
 }  // namespace
 
+absl::StatusOr<std::string> WeightsHashBy(const Clock& clock, const std::string& directory,
+                                          const std::string& cache_dir,
+                                          absl::FunctionRef<bool(int64_t done, int64_t total)> keep_going) {
+  ROPELAB_ASSIGN_OR_RETURN(const ShardList shards, FindShards(directory));
+  ROPELAB_ASSIGN_OR_RETURN(FileStamps stamps, StampFiles(directory, shards.files));
+  const std::string path = cache_dir.empty() ? std::string() : HashCachePath(directory, cache_dir);
+  if (!path.empty()) {
+    if (const std::optional<std::string> cached = ReadHashCache(path, stamps)) return *cached;
+  }
+  const int64_t bytes = BytesOf(directory, shards.files);
+  if (!keep_going(0, bytes)) return Cancelled(directory, 0, bytes);
+  if (!path.empty()) {
+    WriteOutChanges(directory, shards.files);
+    ROPELAB_ASSIGN_OR_RETURN(stamps, StampFiles(directory, shards.files));
+    if (!AwaitSettled(clock, stamps, bytes, keep_going)) return Cancelled(directory, 0, bytes);
+  }
+  const bool settled = IsSettled(stamps, WallNs(clock));
+  ROPELAB_ASSIGN_OR_RETURN(const std::string hash, HashTensors(directory, keep_going));
+  ROPELAB_ASSIGN_OR_RETURN(const FileStamps after, StampFiles(directory, shards.files));
+  if (after.text != stamps.text) {
+    return absl::AbortedError(absl::StrCat(directory, ": a shard changed while it was hashed (", stamps.text,
+                                           " became ", after.text, "); try again when the copy is done"));
+  }
+  if (!path.empty() && settled) WriteHashCache(path, stamps, hash);
+  return hash;
+}
+
 absl::StatusOr<std::string> WeightsHash(const std::string& directory, const std::string& cache_dir,
                                         absl::FunctionRef<bool(int64_t done, int64_t total)> keep_going) {
-  ROPELAB_ASSIGN_OR_RETURN(const ShardList shards, FindShards(directory));
-  ROPELAB_ASSIGN_OR_RETURN(const std::string stamp, StampFiles(directory, shards.files, /*with_inode=*/true));
-  const std::string path = cache_dir.empty() ? std::string() : CachePath(directory, cache_dir);
-  if (!path.empty()) {
-    if (const std::optional<std::string> cached = ReadCache(path, stamp)) return *cached;
-  }
-  ROPELAB_ASSIGN_OR_RETURN(const std::string hash, HashTensors(directory, keep_going));
-  ROPELAB_ASSIGN_OR_RETURN(const std::string after, StampFiles(directory, shards.files, /*with_inode=*/true));
-  if (after != stamp) {
-    return absl::FailedPreconditionError(absl::StrCat(directory, ": a shard changed while it was hashed (",
-                                                      stamp, " became ", after,
-                                                      "); try again when the copy is done"));
-  }
-  if (!path.empty()) WriteCache(path, stamp, hash);
-  return hash;
+  return WeightsHashBy(Clock::Real(), directory, cache_dir, keep_going);
 }
 
 absl::StatusOr<std::string> TokenizerHash(const std::string& directory) {
@@ -114,7 +141,8 @@ absl::StatusOr<std::string> DirectoryStamp(const std::string& directory) {
   ROPELAB_ASSIGN_OR_RETURN(const ShardList shards, FindShards(directory));
   std::vector<std::string> files = {"config.json", "tokenizer.json", "model.safetensors.index.json"};
   files.insert(files.end(), shards.files.begin(), shards.files.end());
-  return StampFiles(directory, files, /*with_inode=*/false);
+  ROPELAB_ASSIGN_OR_RETURN(FileStamps stamps, StampFiles(directory, files));
+  return std::move(stamps.text);
 }
 
 }  // namespace ropelab::formats

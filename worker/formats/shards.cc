@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -56,27 +57,28 @@ absl::StatusOr<ShardList> FindShards(const std::string& directory) {
   return shards;
 }
 
-absl::StatusOr<std::string> StampFiles(const std::string& directory, const std::vector<std::string>& files,
-                                       bool with_inode) {
-  std::string stamp;
+absl::StatusOr<FileStamps> StampFiles(const std::string& directory, const std::vector<std::string>& files) {
+  FileStamps stamps;
   for (const std::string& file : files) {
     const std::string path = (std::filesystem::path(directory) / file).string();
     struct stat status {};
-    absl::StrAppend(&stamp, stamp.empty() ? "" : ";", file, "=");
+    absl::StrAppend(&stamps.text, stamps.text.empty() ? "" : ";", file, "=");
     if (stat(path.c_str(), &status) != 0) {
       if (errno != ENOENT && errno != ENOTDIR) {
         return absl::InternalError(absl::StrCat(path, ": cannot be looked at: ", std::strerror(errno)));
       }
-      stamp += "-";
+      stamps.text += "-";
       continue;
     }
     const auto nanoseconds = [](const timespec& time) {
       return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
     };
-    absl::StrAppend(&stamp, status.st_size, "@", nanoseconds(status.st_mtim));
-    if (with_inode) absl::StrAppend(&stamp, "/", status.st_ino, "@", nanoseconds(status.st_ctim));
+    const int64_t modified = nanoseconds(status.st_mtim);
+    const int64_t changed = nanoseconds(status.st_ctim);
+    absl::StrAppend(&stamps.text, status.st_size, "@", modified, "/", status.st_ino, "@", changed);
+    stamps.newest_ns = std::max({stamps.newest_ns, modified, changed});
   }
-  return stamp;
+  return stamps;
 }
 
 }  // namespace ropelab::formats

@@ -1,6 +1,7 @@
 // Which files of a directory hold a checkpoint's tensors.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,9 +19,13 @@ struct ShardList {
 // neither; InvalidArgument for an index that is malformed or names a file outside the directory.
 absl::StatusOr<ShardList> FindShards(const std::string& directory);
 
-// "name=size@mtime_ns" of each file, joined by ";" in the order given; a missing file is "name=-". With
-// `with_inode`, the inode and the time of its last change as well, which no tool can set back.
-absl::StatusOr<std::string> StampFiles(const std::string& directory, const std::vector<std::string>& files,
-                                       bool with_inode);
+struct FileStamps {
+  // "name=size@mtime_ns/inode@ctime_ns" of each file, joined by ";" in the order given; a missing file is
+  // "name=-". The inode tells a replaced file, and no tool can set the time of the last change (ctime) back:
+  // a copy over the file with its old times restored still shows.
+  std::string text;
+  int64_t newest_ns = 0;  // the latest mtime or ctime among the files, in nanoseconds since 1970; 0: no file
+};
+absl::StatusOr<FileStamps> StampFiles(const std::string& directory, const std::vector<std::string>& files);
 
 }  // namespace ropelab::formats

@@ -24,14 +24,12 @@ absl::Status CheckDtype(at::ScalarType dtype) {
                                                  " is not computed with; use float32, bfloat16 or float16"));
 }
 
-absl::Status CheckMemory(const std::string& directory, int64_t bytes, int64_t limit) {
+absl::Status CheckMemory(const std::string& directory, int64_t bytes, int64_t limit, at::ScalarType dtype) {
   if (limit <= 0 || bytes <= limit) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrFormat("%s: the weights need %d bytes (%.2f GiB), the worker may use %d (%.2f GiB); raise the "
-                      "worker's memory limit or use a "
-                      "16-bit dtype",
-                      directory, bytes, static_cast<double>(bytes) / (1 << 30), limit,
-                      static_cast<double>(limit) / (1 << 30)));
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "%s: the weights need %d bytes (%.2f GiB) in %s, %d (%.2f GiB) may be used; raise --memory-limit%s",
+      directory, bytes, static_cast<double>(bytes) / (1 << 30), c10::toString(dtype), limit,
+      static_cast<double>(limit) / (1 << 30), dtype == at::kFloat ? " or use a 16-bit dtype" : ""));
 }
 
 // Some tools keep only lm_head of the two tied names.
@@ -62,30 +60,49 @@ absl::Status ReadWeights(const std::shared_ptr<const formats::Checkpoint>& check
   return absl::OkStatus();
 }
 
+// What headers tell: the model without its weights, and where each weight will go.
+struct Opened {
+  std::shared_ptr<LoadedModel> model = std::make_shared<LoadedModel>();
+  std::shared_ptr<const formats::Checkpoint> checkpoint;
+  std::vector<WeightSlot> slots;  // within model->weights
+};
+
+absl::StatusOr<Opened> OpenModel(const std::string& directory, at::ScalarType dtype) {
+  ROPELAB_RETURN_IF_ERROR(CheckDtype(dtype));
+  Opened opened;
+  LoadedModel& model = *opened.model;
+  model.directory = directory;
+  model.dtype = dtype;
+  ROPELAB_ASSIGN_OR_RETURN(model.config, formats::ReadConfig(directory));
+  const formats::Family* family = formats::FindFamily(model.config.family);
+  ROPELAB_ASSIGN_OR_RETURN(formats::Checkpoint checkpoint, formats::Checkpoint::Open(directory));
+  opened.checkpoint = std::make_shared<const formats::Checkpoint>(std::move(checkpoint));
+  const formats::WeightNames names = NamesIn(*opened.checkpoint, model.config, family->names);
+  opened.slots = WeightSlots(model.config, names, &model.weights);
+  ROPELAB_RETURN_IF_ERROR(CheckTensors(*opened.checkpoint, directory, model.config, names, opened.slots));
+  model.bytes = SlotBytes(opened.slots, dtype);
+  return opened;
+}
+
 absl::StatusOr<std::shared_ptr<const LoadedModel>> Load(const std::string& directory, at::ScalarType dtype,
                                                         at::Device device, int64_t memory_limit,
                                                         Progress progress) {
-  ROPELAB_RETURN_IF_ERROR(CheckDtype(dtype));
-  auto model = std::make_shared<LoadedModel>();
-  model->directory = directory;
-  model->dtype = dtype;
-  model->device = device;
-  ROPELAB_ASSIGN_OR_RETURN(model->config, formats::ReadConfig(directory));
-  const formats::Family* family = formats::FindFamily(model->config.family);
-  ROPELAB_ASSIGN_OR_RETURN(formats::Checkpoint opened, formats::Checkpoint::Open(directory));
-  const auto checkpoint = std::make_shared<const formats::Checkpoint>(std::move(opened));
-  const formats::WeightNames names = NamesIn(*checkpoint, model->config, family->names);
-  const std::vector<WeightSlot> slots = WeightSlots(model->config, names, &model->weights);
-  ROPELAB_RETURN_IF_ERROR(CheckTensors(*checkpoint, directory, model->config, names, slots));
-  model->bytes = SlotBytes(slots, dtype);
-  ROPELAB_RETURN_IF_ERROR(CheckMemory(directory, model->bytes, memory_limit));
-  ROPELAB_RETURN_IF_ERROR(ReadWeights(checkpoint, slots, model.get(), progress));
-  if (model->config.tied_embeddings) model->weights.lm_head = model->weights.embedding;
-  model->inv_freq = formats::InverseFrequencies(model->config);
-  return model;
+  ROPELAB_ASSIGN_OR_RETURN(const Opened opened, OpenModel(directory, dtype));
+  LoadedModel& model = *opened.model;
+  model.device = device;
+  ROPELAB_RETURN_IF_ERROR(CheckMemory(directory, model.bytes, memory_limit, dtype));
+  ROPELAB_RETURN_IF_ERROR(ReadWeights(opened.checkpoint, opened.slots, &model, progress));
+  if (model.config.tied_embeddings) model.weights.lm_head = model.weights.embedding;
+  model.inv_freq = formats::InverseFrequencies(model.config);
+  return opened.model;
 }
 
 }  // namespace
+
+absl::StatusOr<int64_t> ModelBytes(const std::string& directory, at::ScalarType dtype) {
+  ROPELAB_ASSIGN_OR_RETURN(const Opened opened, OpenModel(directory, dtype));
+  return opened.model->bytes;
+}
 
 absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(const std::string& directory,
                                                              at::ScalarType dtype, at::Device device,

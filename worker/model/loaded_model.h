@@ -52,9 +52,14 @@ struct LoadedModel {
 // Device choice for the whole process lives here.
 absl::StatusOr<at::Device> ParseDevice(const std::string& name);  // "cpu", "cuda:0"
 
+// Bytes that the weights will take in `dtype`. Reads config.json and the shards' headers alone, with the
+// errors that LoadModel has for them.
+absl::StatusOr<int64_t> ModelBytes(const std::string& directory, at::ScalarType dtype);
+
 // Reads config.json and every shard. Errors name the file and the tensor: missing, wrong shape or dtype, NaN
 // or infinity. `memory_limit` in bytes, 0: none; a model that does not fit is refused before a weight is
-// read, with the figures.
+// read, with the figures (ResourceExhausted). Resident memory stays within the model's bytes, mapped pages
+// of the file counted, and some MiB.
 absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadModel(
     const std::string& directory, at::ScalarType dtype, at::Device device, int64_t memory_limit,
     absl::FunctionRef<void(int64_t done, int64_t total)> progress);

@@ -83,11 +83,45 @@ TEST(Checkpoint, RefusesAnIndexThatPlacesATensorWrongly) {
               HasSubstr("b.weight in two.safetensors"));
 }
 
-TEST(Checkpoint, RefusesAnIndexThatLeavesTheDirectory) {
+TEST(Checkpoint, RefusesAnIndexWhoseTensorLiesInAnotherShard) {
   TemporaryDirectory directory;
-  directory.Write("model.safetensors.index.json", R"({"weight_map":{"a":"../one.safetensors"}})");
+  WriteSharded(directory);
+  ASSERT_TRUE(WriteSafetensors(directory.File("one.safetensors"), {kSecond}).ok());
+  ASSERT_TRUE(WriteSafetensors(directory.File("two.safetensors"), {kFirst}).ok());
   EXPECT_THAT(std::string(Checkpoint::Open(directory.path()).status().message()),
-              HasSubstr("without a path"));
+              HasSubstr("a.weight in one.safetensors, which does not hold it (two.safetensors does)"));
+}
+
+TEST(Checkpoint, RefusesATruncatedShardAndNamesItAndATensor) {
+  TemporaryDirectory directory;
+  WriteSharded(directory);
+  const std::string shard = directory.File("two.safetensors");
+  std::filesystem::resize_file(shard, std::filesystem::file_size(shard) - 1);
+  const std::string message(Checkpoint::Open(directory.path()).status().message());
+  EXPECT_THAT(message, HasSubstr("two.safetensors: tensor b.weight"));
+  EXPECT_THAT(message, HasSubstr("truncated"));
+}
+
+TEST(Checkpoint, RefusesADirectoryInAShardsPlace) {
+  TemporaryDirectory directory;
+  WriteSharded(directory);
+  std::filesystem::remove(directory.File("two.safetensors"));
+  std::filesystem::create_directory(directory.File("two.safetensors"));
+  EXPECT_THAT(std::string(Checkpoint::Open(directory.path()).status().message()),
+              HasSubstr("two.safetensors: is not a regular file"));
+}
+
+TEST(Checkpoint, RefusesAnIndexThatIsNoIndex) {
+  for (const char* index :
+       {R"({"weight_map":{}})", R"({"weight_map":[]})", R"({})", R"({"weight_map":{"a":1}})",
+        R"({"weight_map":{"a":"../one.safetensors"}})", R"({"weight_map":{"a":""}})",
+        R"({"weight_map":{"a":"x","a":"y"}})", R"({"weight_map":)"}) {
+    TemporaryDirectory directory;
+    directory.Write("model.safetensors.index.json", index);
+    const absl::Status status = Checkpoint::Open(directory.path()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << index;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("model.safetensors.index.json")) << index;
+  }
 }
 
 // The value is what sha256sum says of the text in the comment, written out by hand.
@@ -127,43 +161,6 @@ TEST(WeightsHash, DependsOnNameDtypeShapeAndBytes) {
   }
 }
 
-TEST(WeightsHash, IsReadFromTheCacheTheSecondTime) {
-  TemporaryDirectory directory;
-  TemporaryDirectory cache;
-  WriteSingle(directory, {kFirst});
-  const auto hash = WeightsHash(directory.path(), cache.path(), Always);
-  ASSERT_TRUE(hash.ok()) << hash.status();
-  const auto again = WeightsHash(directory.path(), cache.path(), [](int64_t, int64_t) { return false; });
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(*hash, *again);
-}
-
-TEST(WeightsHash, NeverSurvivesAChangedFile) {
-  TemporaryDirectory directory;
-  TemporaryDirectory cache;
-  WriteSingle(directory, {kFirst});
-  const auto before = WeightsHash(directory.path(), cache.path(), Always);
-  const auto modified = std::filesystem::last_write_time(directory.File("model.safetensors"));
-  NamedTensor changed = kFirst;
-  changed.bytes = "abcx";
-  WriteSingle(directory, {changed});
-  // Same size, and a tool that sets the old time back.
-  std::filesystem::last_write_time(directory.File("model.safetensors"), modified);
-  const auto after = WeightsHash(directory.path(), cache.path(), Always);
-  ASSERT_TRUE(before.ok() && after.ok());
-  EXPECT_NE(*before, *after);
-}
-
-TEST(WeightsHash, IgnoresADamagedCache) {
-  TemporaryDirectory directory;
-  TemporaryDirectory cache;
-  WriteSingle(directory, {kFirst});
-  const auto hash = WeightsHash(directory.path(), cache.path(), Always);
-  for (const auto& file : std::filesystem::directory_iterator(cache.path()))
-    cache.Write(file.path().filename().string(), "{\"sha");
-  EXPECT_EQ(*hash, *WeightsHash(directory.path(), cache.path(), Always));
-}
-
 TEST(WeightsHash, StopsWhenAsked) {
   TemporaryDirectory directory;
   WriteSingle(directory, {kFirst});
@@ -191,7 +188,13 @@ TEST(DirectoryStamp, ChangesWithAFileAndIsOneLine) {
   EXPECT_NE(*before, *with_config);
   std::filesystem::last_write_time(directory.File("two.safetensors"),
                                    std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
-  EXPECT_NE(*with_config, *DirectoryStamp(directory.path()));
+  const auto older = DirectoryStamp(directory.path());
+  EXPECT_NE(*with_config, *older);
+  // Written in place, and the old time set back.
+  const auto modified = std::filesystem::last_write_time(directory.File("two.safetensors"));
+  ASSERT_TRUE(WriteSafetensors(directory.File("two.safetensors"), {kSecond}).ok());
+  std::filesystem::last_write_time(directory.File("two.safetensors"), modified);
+  EXPECT_NE(*older, *DirectoryStamp(directory.path()));
 }
 
 }  // namespace

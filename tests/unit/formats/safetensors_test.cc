@@ -68,6 +68,19 @@ TEST(SafetensorsHeader, RefusesAHeaderOfMoreThanAHundredMegabytes) {
   ExpectRefused(std::string(8, '\xff') + "{}", "18446744073709551615");
 }
 
+TEST(SafetensorsHeader, ReadsAHeaderOfAHundredMegabytes) {
+  std::string header = R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+  header.append(100'000'000 - header.size(), ' ');
+  const auto parsed = ParseSafetensorsHeader(File(header, 1), "x");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ((*parsed)[0].begin, 100'000'008u);
+}
+
+TEST(SafetensorsHeader, RefusesAHundredMegabytesOfRubbish) {
+  ExpectRefused(File("{\"" + std::string(100'000'000 - 2, 'a'), 0), "not JSON");
+  ExpectRefused(File(std::string(100'000'000, '\0'), 0), "not JSON");
+}
+
 TEST(SafetensorsHeader, RefusesATruncatedFile) {
   ExpectRefused(File(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})", 15), "truncated");
 }
