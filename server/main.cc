@@ -1,5 +1,6 @@
 // ropelab-server: turns flags into owners and waits for a signal.
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "common/service/metrics.h"
 #include "common/status_macros.h"
 #include "common/version.h"
+#include "server/api/corpora_dir.h"
 #include "server/api/experiment_service.h"
 #include "server/api/health_service.h"
 #include "server/api/listen.h"
@@ -47,9 +49,6 @@ void WarnOfWhatIsOpen(const api::ServerOptions& options) {
   } else {
     spdlog::info("open to every user of this host; names of users are not verified");
   }
-  if (!options.corpora.empty()) {
-    spdlog::warn("--corpora {}: no experiment kind of this version reads corpora", options.corpora);
-  }
   if (options.keep_readings_days > 0) {
     spdlog::warn("--keep-readings {}: this version keeps readings for ever", options.keep_readings_days);
   }
@@ -68,17 +67,19 @@ absl::Status Serve(const api::ServerOptions& options, const sigset_t& signals) {
   const std::unique_ptr<api::Health> health = api::Health::Watch(store.get(), coordinator.get());
   auto requests = std::make_unique<api::WorkPool>(4, 1024);
   auto streams = std::make_unique<api::WorkPool>(8, 256);
+  auto corpora = std::make_unique<api::WorkPool>(4, 256);
   api::ServiceContext context;
   context.store = store.get();
   context.coordinator = coordinator.get();
   context.requests = requests.get();
   context.streams = streams.get();
+  context.corpora = corpora.get();
   context.metrics = &metrics;
   context.clock = &Clock::Real();
   const std::unique_ptr<api::ExperimentService> experiments = api::ExperimentService::Create(context);
-  const std::unique_ptr<v1::WorkerService::CallbackService> workers =
-      api::MakeWorkerService(coordinator.get());
+  const std::unique_ptr<v1::WorkerService::CallbackService> workers = api::MakeWorkerService(context);
 
+  std::atomic<bool> stopping = false;
   absl::StatusOr<api::Listening> listening = api::Listen(options, {experiments.get(), workers.get()});
   absl::StatusOr<std::unique_ptr<MetricsEndpoint>> endpoint = nullptr;
   if (!listening.ok()) {
@@ -93,9 +94,14 @@ absl::Status Serve(const api::ServerOptions& options, const sigset_t& signals) {
     std::printf("listening on %s\nmetrics on %s\n", listening->address.c_str(),
                 (*endpoint)->address().c_str());
     std::fflush(stdout);
+    if (!options.corpora.empty()) {
+      corpora->Continue(
+          [&] { api::RegisterCorporaDir(context, options.corpora, [&] { return stopping.load(); }); });
+    }
     WaitForSignal(signals);
   }
 
+  stopping = true;
   // Workers hear RESTARTING while their streams still stand; then no new request comes; then what was asked
   // ends.
   health->Tell(nullptr);
@@ -106,6 +112,7 @@ absl::Status Serve(const api::ServerOptions& options, const sigset_t& signals) {
   }
   requests.reset();
   streams.reset();
+  corpora.reset();
   store->Close();
   return endpoint.status();
 }

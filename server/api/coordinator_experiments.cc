@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "common/status_macros.h"
 #include "server/api/coordinator_impl.h"
 #include "server/api/experiment_service_describe.h"
@@ -14,11 +13,8 @@ namespace {
 
 std::vector<ModelLine> ParseModels(const std::string& lines) {
   std::vector<ModelLine> models;
-  for (const absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
-    const std::string text(line);
-    const size_t at = text.rfind('@');
-    models.push_back(at == std::string::npos ? ModelLine{text, ""}
-                                             : ModelLine{text.substr(0, at), text.substr(at + 1)});
+  for (const std::string& line : Lines(lines)) {
+    models.push_back(ParseModelLine(line));
   }
   return models;
 }
@@ -182,8 +178,8 @@ void CoordinatorImpl::OnStageLoaded(int64_t id, int64_t stage, const std::vector
       return;
     }
     if (task.state != "finished") {
-      unfinished.push_back(
-          {task.id, task.index, task.kind, task.model, task.weights_hash, task.charged_attempts});
+      unfinished.push_back({task.id, task.index, task.kind, task.model, task.weights_hash,
+                            task.charged_attempts, task.tokenizer_hash});
     }
   }
   if (entry->stage != stage || entry->phase != LiveEntry::Phase::kMeasuring) {

@@ -165,8 +165,14 @@ void CoordinatorImpl::Welcome(Link& link, const Greeting& greeting) {
   facts.numerics_class = link.hello.numerics().hash();
   for (const v1::ModelAnnouncement& model : link.hello.models()) {
     link.models[model.name()] = model;
-    if (!model.weights_hash().empty() && model.problem().empty()) {
+    if (!model.problem().empty()) {
+      continue;
+    }
+    if (!model.weights_hash().empty()) {
       facts.models[model.weights_hash()] = model.name();
+    }
+    if (!model.tokenizer_hash().empty()) {
+      facts.tokenizers.emplace(model.tokenizer_hash(), model.name());
     }
   }
   scheduler_.OpenSession(std::move(facts), Now());

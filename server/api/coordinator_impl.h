@@ -17,6 +17,7 @@
 
 #include "common/clock.h"
 #include "common/mutex.h"
+#include "server/api/catalogue.h"
 #include "server/api/coordinator.h"
 #include "server/api/coordinator_mailbox.h"
 #include "server/api/coordinator_metrics.h"
@@ -67,11 +68,6 @@ struct Link {
   bool stall_told = false;  // in the log, since an item was last taken
   std::map<int64_t, int64_t>
       cancelled;  // task -> monotonic ns of the cancel; until the worker is seen without it
-};
-
-// A line of experiments.models: name@weights_hash.
-struct ModelLine {
-  std::string name, weights_hash;  // the hash is empty until known
 };
 
 struct LiveEntry {

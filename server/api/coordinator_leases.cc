@@ -161,11 +161,14 @@ void CoordinatorImpl::OnLeaseOpened(const schedule::Decision& decision, const st
   grant->set_key(CanonicalHash(grant->measurement()));
   grant->set_resume_after(opened->lease.resume_after);
   grant->set_ahead(decision.ahead);
-  if (const std::string& hash = grant->measurement().model().weights_hash(); !hash.empty()) {
+  if (const v1::ModelIdentity& model = grant->measurement().model(); grant->measurement().has_model()) {
     const schedule::Session* session = scheduler_.FindSession(decision.epoch);
-    if (const auto name = session->facts.models.find(hash); name != session->facts.models.end()) {
-      grant->set_model(name->second);
-      link->loaded_model = name->second;
+    const std::string* name = session->facts.ModelFor(model.weights_hash(), model.tokenizer_hash());
+    if (name != nullptr) {
+      grant->set_model(*name);
+      if (!model.weights_hash().empty()) {
+        link->loaded_model = *name;
+      }
     }
   }
   spdlog::info("task {} attempt {} ({}) granted to worker {}{}, going on after reading {}", task,

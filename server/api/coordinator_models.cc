@@ -27,7 +27,12 @@ void CoordinatorImpl::LearnModel(const v1::ModelAnnouncement& model, const std::
   if (row == catalogue_.end()) {
     row = catalogue_.emplace(catalogue_.end());
   }
-  row->announcement = model;
+  v1::ModelAnnouncement learnt = model;
+  if (!learnt.has_verification() && row->announcement.has_verification() &&
+      row->announcement.weights_hash() == model.weights_hash()) {
+    *learnt.mutable_verification() = row->announcement.verification();
+  }
+  row->announcement = std::move(learnt);
   row->last_seen_us = WallNow();
   row->last_worker = worker;
 }
@@ -202,6 +207,9 @@ void CoordinatorImpl::OnWeightsHash(Link& link, const v1::WeightsHash& hash) {
   announcement.set_weights_hash(hash.weights_hash());
   if (!hash.config_hash().empty()) {
     announcement.set_config_hash(hash.config_hash());
+  }
+  if (hash.has_verification()) {
+    *announcement.mutable_verification() = hash.verification();
   }
   const std::string worker = link.hello.worker_id();
   WriteDurably([announcement, worker, now_us = WallNow()](

@@ -1,17 +1,18 @@
 #include "server/api/experiment_service.h"
 
-#include <exception>
+#include <functional>
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "server/api/corpus_upload.h"
+#include "server/api/experiment_service_corpora.h"
 #include "server/api/experiment_service_models.h"
 #include "server/api/experiment_service_provenance.h"
 #include "server/api/experiment_service_query.h"
 #include "server/api/experiment_service_results.h"
 #include "server/api/experiment_service_submit.h"
 #include "server/api/rpc_status.h"
-#include "server/api/stream_writer.h"
+#include "server/api/stream_call.h"
 #include "spdlog/spdlog.h"
 
 namespace ropelab::api {
@@ -19,35 +20,13 @@ namespace {
 
 using CallContext = grpc::CallbackServerContext;
 
-absl::Status Busy() {
-  return absl::ResourceExhaustedError("the server has too many requests waiting; try again in a moment");
-}
-
-// Runs a handler; what throws (memory that ran out) becomes a status.
-template <typename Handler>
-absl::Status Guarded(Handler&& handler) {
-  try {
-    return handler();
-  } catch (const std::exception& error) {
-    return absl::InternalError(absl::StrCat("the request failed: ", error.what()));
-  }
-}
-
-// A request that waited until nobody wants its answer is not worked on.
-absl::Status StillWanted(CallContext* call) {
-  if (call->IsCancelled()) {
-    return absl::CancelledError("the client went away");
-  }
-  if (call->deadline() <= std::chrono::system_clock::now()) {
-    return absl::DeadlineExceededError("the deadline passed while the request waited");
-  }
-  return absl::OkStatus();
-}
-
 class ServiceOnPools : public ExperimentService {
  public:
   ServiceOnPools(const ServiceContext& context, const ExperimentServiceOptions& options)
-      : context_(context), options_(options), watches_(WatchHub::Create(context, options.watch_pace)) {}
+      : context_(context),
+        options_(options),
+        watches_(WatchHub::Create(context, options.watch_pace)),
+        uploads_(context) {}
 
   void StopWatches() override { watches_->Stop(); }
 
@@ -82,6 +61,14 @@ class ServiceOnPools : public ExperimentService {
   grpc::ServerUnaryReactor* ListWorkers(CallContext* call, const v1::ListWorkersRequest* request,
                                         v1::ListWorkersResponse* response) override {
     return Serve("ListWorkers", call, request, response, &api::ListWorkers);
+  }
+  grpc::ServerUnaryReactor* ListCorpora(CallContext* call, const v1::ListCorporaRequest* request,
+                                        v1::ListCorporaResponse* response) override {
+    return Serve("ListCorpora", call, request, response, &api::ListCorpora);
+  }
+  grpc::ServerReadReactor<v1::AddCorpusRequest>* AddCorpus(CallContext* call,
+                                                           v1::AddCorpusResponse* response) override {
+    return uploads_.Open(call, response);
   }
 
   grpc::ServerUnaryReactor* Cancel(CallContext* call, const v1::CancelRequest* request,
@@ -152,29 +139,17 @@ class ServiceOnPools : public ExperimentService {
       const char* method, CallContext* call, const Request* request,
       absl::Status (*read)(const ServiceContext&, const Request&,
                            const std::function<absl::Status(Message)>&)) {
-    auto* writer = new StreamWriter<Message>(call, options_.stream_patience,
-                                             [this, method, started = Now()](grpc::StatusCode code) {
-                                               context_.metrics->RpcEnded(method, code, Now() - started);
-                                             });  // deletes itself
-    const bool taken = context_.streams->Run([=, this, request = *request] {
-      absl::Status status = StillWanted(call);
-      if (status.ok()) {
-        status = Guarded([&] {
-          return read(context_, request,
-                      [writer](Message message) { return writer->Write(std::move(message)); });
+    return ServeStream<Message>(
+        method, call, context_.streams, context_.metrics, options_.stream_patience,
+        [this, read, request = *request](const std::function<absl::Status(Message)>& send) {
+          return read(context_, request, send);
         });
-      }
-      writer->End(status);
-    });
-    if (!taken) {
-      writer->End(Busy());
-    }
-    return writer;
   }
 
   const ServiceContext context_;
   const ExperimentServiceOptions options_;
   const std::unique_ptr<WatchHub> watches_;
+  CorpusUploads uploads_;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "common/version.h"
 #include "google/protobuf/text_format.h"
 #include "server/api/catalogue.h"
+#include "server/api/experiment_service_corpora.h"
 #include "server/api/experiment_service_describe.h"
 #include "server/api/experiment_service_models.h"
 #include "server/store/experiments.h"
@@ -39,8 +40,8 @@ bool PrintSpec(const v1::ExperimentSpec& spec, std::string* text) {
   return true;
 }
 
-absl::Status DescribeSpec(const store::ExperimentRow& row, v1::Provenance& response) {
-  v1::ExperimentSpec spec;
+absl::Status DescribeSpec(const store::ExperimentRow& row, v1::ExperimentSpec& spec,
+                          v1::Provenance& response) {
   std::string text;
   if (!spec.ParseFromString(row.spec) || !PrintSpec(spec, &text)) {
     return absl::DataLossError(absl::StrCat("the stored spec of ", ExperimentId(row.id),
@@ -159,8 +160,10 @@ absl::Status GetProvenance(const ServiceContext& context, const v1::ProvenanceRe
   ROPELAB_RETURN_IF_ERROR(context.store->Read([&](store::Connection& db) -> absl::Status {
     ROPELAB_ASSIGN_OR_RETURN(const store::ExperimentRow row, FindExperiment(db, request.id()));
     number = row.id;
-    ROPELAB_RETURN_IF_ERROR(DescribeSpec(row, response));
+    v1::ExperimentSpec spec;
+    ROPELAB_RETURN_IF_ERROR(DescribeSpec(row, spec, response));
     ROPELAB_RETURN_IF_ERROR(DescribeModels(db, row, response));
+    ROPELAB_RETURN_IF_ERROR(DescribeCorporaOf(db, context.store->corpora(), spec, response));
     std::set<std::string> classes = {row.numerics_class};
     ROPELAB_RETURN_IF_ERROR(DescribeTasks(db, row.id, request.skip_tasks(), classes, response));
     classes.erase("");

@@ -24,7 +24,10 @@ void AddFlags(CLI::App& app, ServerOptions& options) {
       ->capture_default_str();
   app.add_option("--metrics", options.metrics, "Address of /metrics and /healthz (IPv4)")
       ->capture_default_str();
-  app.add_option("--corpora", options.corpora, "Folder of corpora")->check(CLI::ExistingDirectory);
+  app.add_option(
+         "--corpora", options.corpora,
+         "Folder whose *.txt and *.jsonl files and sub-folders of *.txt files are corpora, each by its stem")
+      ->check(CLI::ExistingDirectory);
   app.add_option("--tls-cert", options.tls_cert, "The server's certificate chain, PEM")
       ->check(CLI::ExistingFile);
   app.add_option("--tls-key", options.tls_key, "Its private key, PEM")->check(CLI::ExistingFile);

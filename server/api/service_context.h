@@ -1,4 +1,4 @@
-// What every request handler of the client-facing service may use. Owned by main(), which outlives the
+// What every request handler of the services may use. Owned by main(), which outlives the
 // service.
 #pragma once
 
@@ -15,6 +15,7 @@ struct ServiceContext {
   Coordinator* coordinator = nullptr;
   WorkPool* requests = nullptr;  // short work
   WorkPool* streams = nullptr;   // work that waits for a reader
+  WorkPool* corpora = nullptr;   // reading and writing corpora, for clients and workers
   ServiceMetrics* metrics = nullptr;
   const Clock* clock = nullptr;
 };

@@ -16,7 +16,17 @@ ServiceMetrics::ServiceMetrics(std::shared_ptr<prometheus::Registry> registry)
       submits_(prometheus::BuildCounter()
                    .Name("ropelab_submits_total")
                    .Help("Experiments submitted and committed.")
-                   .Register(*registry_)) {
+                   .Register(*registry_)),
+      corpus_bytes_read_(prometheus::BuildCounter()
+                             .Name("ropelab_corpus_bytes_read_total")
+                             .Help("Bytes of corpora that workers read.")
+                             .Register(*registry_)
+                             .Add({})),
+      corpus_bytes_added_(prometheus::BuildCounter()
+                              .Name("ropelab_corpus_bytes_added_total")
+                              .Help("Bytes of corpora that clients sent.")
+                              .Register(*registry_)
+                              .Add({})) {
   prometheus::BuildGauge()
       .Name("ropelab_build_info")
       .Help("Always 1; the labels say what runs.")

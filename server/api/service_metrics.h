@@ -1,5 +1,5 @@
-// The client-facing service's metrics: ropelab_rpc_seconds{method,outcome}, ropelab_submits_total{kind},
-// ropelab_build_info.
+// The services' metrics: ropelab_rpc_seconds{method,outcome}, ropelab_submits_total{kind},
+// ropelab_corpus_bytes_read_total, ropelab_corpus_bytes_added_total, ropelab_build_info.
 #pragma once
 
 #include <chrono>
@@ -20,11 +20,15 @@ class ServiceMetrics {
   // `outcome` is the status code's name in small letters, "ok", "not_found", ...
   void RpcEnded(const char* method, grpc::StatusCode code, std::chrono::nanoseconds duration);
   void Submitted(const std::string& kind);
+  void CorpusRead(double bytes) { corpus_bytes_read_.Increment(bytes); }    // to workers
+  void CorpusAdded(double bytes) { corpus_bytes_added_.Increment(bytes); }  // from clients
 
  private:
   std::shared_ptr<prometheus::Registry> registry_;
   prometheus::Family<prometheus::Histogram>& rpc_seconds_;
   prometheus::Family<prometheus::Counter>& submits_;
+  prometheus::Counter& corpus_bytes_read_;
+  prometheus::Counter& corpus_bytes_added_;
 };
 
 }  // namespace ropelab::api

@@ -1,5 +1,6 @@
 #include "server/api/worker_service.h"
 
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <utility>
@@ -7,13 +8,18 @@
 #include "absl/status/status.h"
 #include "common/mutex.h"
 #include "grpcpp/support/server_callback.h"
+#include "server/api/experiment_service_corpora.h"
 #include "server/api/rpc_status.h"
+#include "server/api/stream_call.h"
+#include "spdlog/spdlog.h"
 
 namespace ropelab::api {
 namespace {
 
 // A worker that does not read this many messages is taken for broken: nothing queues without limit.
 constexpr size_t kMostQueued = 4096;
+// With a worker that asked for a document and takes nothing of it.
+constexpr std::chrono::seconds kReadPatience(30);
 
 // One stream. Reads one message at a time and reads on only when the coordinator consumed it; writes from a
 // queue. It keeps itself alive until gRPC is done with it, and the coordinator may hold it longer: then Send
@@ -127,20 +133,32 @@ class Stream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::ServerMessa
 
 class Service : public v1::WorkerService::CallbackService {
  public:
-  explicit Service(Coordinator* coordinator) : coordinator_(coordinator) {}
+  explicit Service(const ServiceContext& context) : context_(context) {}
   grpc::ServerBidiReactor<v1::WorkerMessage, v1::ServerMessage>* Connect(
       grpc::CallbackServerContext*) override {
-    return Stream::Open(coordinator_);
+    return Stream::Open(context_.coordinator);
+  }
+  grpc::ServerWriteReactor<v1::CorpusBytes>* ReadCorpus(grpc::CallbackServerContext* call,
+                                                        const v1::ReadCorpusRequest* request) override {
+    return ServeStream<v1::CorpusBytes>(
+        "ReadCorpus", call, context_.corpora, context_.metrics, kReadPatience,
+        [this, request = *request](const std::function<absl::Status(v1::CorpusBytes)>& send) {
+          absl::Status status = api::ReadCorpus(context_, request, send);
+          if (absl::IsDataLoss(status)) {
+            spdlog::error("ReadCorpus: {}", std::string(status.message()));
+          }
+          return status;
+        });
   }
 
  private:
-  Coordinator* coordinator_;
+  const ServiceContext context_;
 };
 
 }  // namespace
 
-std::unique_ptr<v1::WorkerService::CallbackService> MakeWorkerService(Coordinator* coordinator) {
-  return std::make_unique<Service>(coordinator);
+std::unique_ptr<v1::WorkerService::CallbackService> MakeWorkerService(const ServiceContext& context) {
+  return std::make_unique<Service>(context);
 }
 
 }  // namespace ropelab::api

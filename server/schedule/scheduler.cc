@@ -230,7 +230,7 @@ void Scheduler::ReleaseBackedOff(int64_t now_ns) {
 void Scheduler::Enqueue(const Task& task) {
   for (const auto& [id, index] : task.wanted_by) {
     Experiment& experiment = experiments_.at(id);
-    if (experiment.pending[task.facts.weights_hash].insert({index, task.facts.task}).second) {
+    if (experiment.pending[NeedsOf(task.facts)].insert({index, task.facts.task}).second) {
       ++experiment.pending_count;
     }
   }
@@ -239,7 +239,7 @@ void Scheduler::Enqueue(const Task& task) {
 void Scheduler::Dequeue(const Task& task) {
   for (const auto& [id, index] : task.wanted_by) {
     Experiment& experiment = experiments_.at(id);
-    const auto group = experiment.pending.find(task.facts.weights_hash);
+    const auto group = experiment.pending.find(NeedsOf(task.facts));
     if (group == experiment.pending.end()) {
       continue;
     }

@@ -3,10 +3,11 @@
 //
 // Order: strict priority class (interactive, normal, batch); within it the owner with least decayed
 // device-seconds, those of running leases included; within an owner the order of submission; within an
-// experiment plan order. A worker is eligible if it is active, announced the task's weights, and has the
-// experiment's numerics class; an experiment without one is pinned to the class of the first worker that
-// could run it. A worker holds at most one running lease and one fetched ahead; idle workers come first, and
-// near the end of a stage nothing is fetched ahead, so that no worker hoards the tail.
+// experiment plan order. A worker is eligible if it is active, announced the task's weights (or, where it
+// needs none, any model with its tokenizer), and has the experiment's numerics class; an experiment without
+// one is pinned to the class of the first worker that could run it. A worker holds at most one running lease
+// and one fetched ahead; idle workers come first, and near the end of a stage nothing is fetched ahead, so
+// that no worker hoards the tail.
 //
 // A task belongs to every experiment that wants it and is granted once. The caller makes each decision
 // durable before it tells a worker, and reports back.
@@ -46,8 +47,10 @@ struct ExperimentFacts {
 // One unfinished task of an experiment's present stage.
 struct TaskFacts {
   int64_t task = 0, index = 0;
-  std::string kind, model, weights_hash;  // the hash is empty where no model is needed
+  // The weights hash is empty where no weights are needed, the tokenizer's too where no model is.
+  std::string kind, model, weights_hash;
   int64_t charged_attempts = 0;
+  std::string tokenizer_hash = "";
 };
 
 struct Decision {
@@ -126,12 +129,13 @@ class Scheduler {
   const FairShare& fair_share() const { return fair_share_; }
 
  private:
-  using Place = std::pair<int64_t, int64_t>;  // index in the plan, task
+  using Place = std::pair<int64_t, int64_t>;          // index in the plan, task
+  using Needs = std::pair<std::string, std::string>;  // hashes of weights; or, without these, of a tokenizer
   struct Experiment {
     ExperimentFacts facts;
     bool pinning = false;
     std::set<int64_t> unfinished;
-    std::map<std::string, std::set<Place>> pending;  // by weights hash
+    std::map<Needs, std::set<Place>> pending;
     int64_t pending_count = 0;
   };
   struct Task {
@@ -141,6 +145,9 @@ class Scheduler {
     std::string last_cause;
   };
 
+  static Needs NeedsOf(const TaskFacts& task) {
+    return {task.weights_hash, task.weights_hash.empty() ? task.tokenizer_hash : ""};
+  }
   void ReleaseBackedOff(int64_t now_ns);
   void Enqueue(const Task& task);
   void Dequeue(const Task& task);

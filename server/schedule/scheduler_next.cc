@@ -53,8 +53,9 @@ std::optional<int64_t> Scheduler::FirstEligible(const Experiment& experiment, co
     return std::nullopt;
   }
   std::optional<Place> best;
-  for (const auto& [weights_hash, places] : experiment.pending) {
-    if (!weights_hash.empty() && !session.facts.models.contains(weights_hash)) {
+  for (const auto& [needs, places] : experiment.pending) {
+    const bool needs_model = needs != Needs();
+    if (needs_model && session.facts.ModelFor(needs.first, needs.second) == nullptr) {
       continue;
     }
     if (!best.has_value() || *places.begin() < *best) {

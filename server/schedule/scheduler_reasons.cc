@@ -105,8 +105,13 @@ Waiting Scheduler::WhyWaiting(int64_t id, int64_t now_ns) const {
             ""};
   }
   if (with_model == 0) {
-    const std::string& model = tasks_.at(experiment.pending.begin()->second.begin()->second).facts.model;
-    return {Waiting::Kind::kNoModel, absl::StrCat("no connected worker holds model ", model), model};
+    const auto& [needs, places] = *experiment.pending.begin();
+    const std::string& model = tasks_.at(places.begin()->second).facts.model;
+    return {Waiting::Kind::kNoModel,
+            absl::StrCat(needs.first.empty() ? "no connected worker holds a model with the tokenizer of "
+                                             : "no connected worker holds model ",
+                         model),
+            model};
   }
   if (active == 0) {
     return {Waiting::Kind::kDraining, "every worker that could run it is draining", ""};

@@ -30,4 +30,11 @@ std::string_view NameOf(SessionState state) {
   return "unknown";
 }
 
+const std::string* SessionFacts::ModelFor(const std::string& weights_hash,
+                                          const std::string& tokenizer_hash) const {
+  const auto& names = weights_hash.empty() ? tokenizers : models;
+  const auto found = names.find(weights_hash.empty() ? tokenizer_hash : weights_hash);
+  return found == names.end() ? nullptr : &found->second;
+}
+
 }  // namespace ropelab::schedule

@@ -26,7 +26,12 @@ std::string_view NameOf(SessionState state);
 struct SessionFacts {
   int64_t epoch = 0;  // the server's counter; a greater one is newer
   std::string worker, incarnation, numerics_class;
-  std::map<std::string, std::string> models;  // weights hash -> the name under which the worker announced it
+  // Hash -> the name under which the worker announced such a model, by weights and by tokenizer.
+  std::map<std::string, std::string> models = {}, tokenizers = {};
+
+  // The name of a model here that a task with these hashes can run on: weights decide; a task without any
+  // needs its tokenizer alone. nullptr: there is none. A task without either needs no model.
+  const std::string* ModelFor(const std::string& weights_hash, const std::string& tokenizer_hash) const;
 };
 
 struct Session {

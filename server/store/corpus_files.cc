@@ -211,7 +211,7 @@ absl::Status CorpusUpload::Append(std::string_view piece, bool ends) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<CorpusRow> CorpusUpload::Finish() {
+absl::StatusOr<CorpusRow> CorpusUpload::Finish(absl::FunctionRef<absl::Status()> still_wanted) {
   if (inside_) {
     return absl::InvalidArgumentError(absl::StrCat("corpus ", row_.name, " ends within ",
                                                    row_.kind == "jsonl" ? "its file" : "a document",
@@ -223,6 +223,7 @@ absl::StatusOr<CorpusRow> CorpusUpload::Finish() {
   ROPELAB_RETURN_IF_ERROR(Flush());
   ROPELAB_RETURN_IF_ERROR(content_.Sync());
   ROPELAB_RETURN_IF_ERROR(WriteSynced(path_ + ".index", index_.Finish(written_)));
+  ROPELAB_RETURN_IF_ERROR(still_wanted());
   row_.sha256 = hash_.FinishHex();
   row_.text_fields = splitter_.text_fields();
   ROPELAB_RETURN_IF_ERROR(files_->Publish(

@@ -90,8 +90,9 @@ class CorpusUpload {
   // The next bytes; `ends` marks the last ones of a document (of the file, for kind jsonl). INVALID_ARGUMENT
   // says what is wrong with them; then the upload is over.
   absl::Status Append(std::string_view piece, bool ends);
-  // Durable when it returns: the row to register, without user and time.
-  absl::StatusOr<CorpusRow> Finish();
+  // Durable when it returns: the row to register, without user and time. `still_wanted` is asked last: where
+  // it fails, nothing stays.
+  absl::StatusOr<CorpusRow> Finish(absl::FunctionRef<absl::Status()> still_wanted);
 
  private:
   friend class CorpusFiles;

@@ -103,7 +103,8 @@ absl::StatusOr<bool> SetExperimentState(Connection& db, int64_t id, const std::s
   ROPELAB_ASSIGN_OR_RETURN(
       const int64_t changed,
       db.Execute("UPDATE experiments SET state = ?1, reason = ?2, "
-                 "started_us = CASE WHEN ?1 = 'running' AND started_us = 0 THEN ?3 ELSE started_us END, "
+                 "started_us = CASE WHEN ?1 IN ('running', 'reducing', 'done') AND started_us = 0 THEN ?3 "
+                 "ELSE started_us END, "
                  "finished_us = CASE WHEN ?1 IN ('done', 'failed', 'cancelled') THEN ?3 ELSE 0 END "
                  "WHERE id = ?4 AND state NOT IN ('done', 'failed', 'cancelled')",
                  {state, reason, now_us, id}));

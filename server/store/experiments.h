@@ -60,7 +60,8 @@ absl::StatusOr<std::vector<ExperimentRow>> ListExperiments(Connection& db, const
 // Those in no final state, oldest first: what a server that starts must take up again.
 absl::StatusOr<std::vector<ExperimentRow>> UnfinishedExperiments(Connection& db);
 // Changes the state; does nothing and returns false if the present state is final (done, failed, cancelled).
-// The first "running" stamps started_us, a final state finished_us.
+// The first "running" stamps started_us, or "reducing" where every task was measured before; a final state
+// stamps finished_us.
 absl::StatusOr<bool> SetExperimentState(Connection& db, int64_t id, const std::string& state,
                                         const std::string& reason, int64_t now_us);
 // The resolved spec again (weights hashes became known).

@@ -39,6 +39,17 @@ absl::Status RecordModel(Connection& db, const v1::ModelAnnouncement& announceme
                    {announcement.name(), announcement.config_hash()})
             .status());
   }
+  if (!filled.has_verification()) {
+    ROPELAB_RETURN_IF_ERROR(
+        db.Query("SELECT announcement FROM models WHERE name = ? AND config_hash = ? AND weights_hash = ?",
+                 {filled.name(), filled.config_hash(), filled.weights_hash()}, [&](const Row& row) {
+                   v1::ModelAnnouncement earlier;
+                   if (earlier.ParseFromString(row.Bytes(0)) && earlier.has_verification()) {
+                     *filled.mutable_verification() = earlier.verification();
+                   }
+                   return absl::OkStatus();
+                 }));
+  }
   const std::string bytes = filled.SerializeAsString();
   return db
       .Execute(

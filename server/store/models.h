@@ -18,7 +18,8 @@ struct ModelRow {
   int64_t last_seen_us = 0;
   std::string last_worker;
 };
-// One row per (name, config_hash, weights_hash); a hash that becomes known fills the row that lacks it.
+// One row per (name, config_hash, weights_hash); a hash that becomes known fills the row that lacks it. What
+// was verified of these weights stays known when an announcement says nothing of it.
 absl::Status RecordModel(Connection& db, const v1::ModelAnnouncement& announcement, const std::string& worker,
                          int64_t now_us);
 absl::StatusOr<std::vector<ModelRow>> KnownModels(Connection& db);
