@@ -55,8 +55,9 @@ class Tokenizer {
   const std::vector<int32_t>& suffix_ids() const;
 
  private:
-  Tokenizer();
   struct Parts;
+  explicit Tokenizer(std::unique_ptr<Parts> parts);
+  static absl::StatusOr<std::unique_ptr<Parts>> ReadParts(std::string_view json);
   std::unique_ptr<Parts> parts_;
 };
 

@@ -1,0 +1,42 @@
+#include "worker/formats/tokenizer/vocabulary.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/printable.h"
+
+namespace ropelab::formats {
+
+absl::StatusOr<Vocabulary> Vocabulary::Build(std::vector<TokenizerFile::Token> tokens) {
+  Vocabulary vocabulary;
+  int64_t largest = -1;
+  for (const TokenizerFile::Token& token : tokens) {
+    if (token.id < 0 || token.id > kMaxId) {
+      return absl::InvalidArgumentError(absl::StrCat("model.vocab: token '", Printable(token.text, 60),
+                                                     "' has id ", token.id, "; ids go from 0 to ", kMaxId));
+    }
+    largest = std::max(largest, token.id);
+  }
+  vocabulary.texts_.resize(static_cast<size_t>(largest + 1));
+  vocabulary.present_.resize(static_cast<size_t>(largest + 1));
+  vocabulary.ids_.reserve(tokens.size());
+  for (TokenizerFile::Token& token : tokens) {
+    const auto id = static_cast<size_t>(token.id);
+    std::string& text = vocabulary.texts_[id];
+    if (vocabulary.present_[id]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("model.vocab: id ", token.id, " is given to '", Printable(text, 60), "' and to '",
+                       Printable(token.text, 60), "'; an id belongs to one token"));
+    }
+    text = std::move(token.text);
+    vocabulary.present_[id] = true;
+    const auto [entry, fresh] = vocabulary.ids_.emplace(text, static_cast<int32_t>(id));
+    if (!fresh) {
+      return absl::InvalidArgumentError(absl::StrCat("model.vocab: token '", Printable(text, 60),
+                                                     "' is given twice, as ", entry->second, " and as ", id));
+    }
+  }
+  return vocabulary;
+}
+
+}  // namespace ropelab::formats

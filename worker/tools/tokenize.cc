@@ -1,0 +1,99 @@
+// `ropelab-worker tokenize`: texts to token ids and back, for comparison with another implementation.
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/formats/tokenizer/tokenizer.h"
+#include "worker/tools/commands.h"
+
+namespace ropelab::tools {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Flags {
+  std::string model, tokenizer;
+  bool no_special = false;
+  bool offsets = false;
+};
+
+absl::StatusOr<std::string> ReadText(const std::string& line) {
+  const Json json = Json::parse(line, nullptr, false);
+  if (json.is_discarded()) return absl::InvalidArgumentError("is not JSON in UTF-8");
+  if (!json.is_object() || !json.contains("text") || !json["text"].is_string()) {
+    return absl::InvalidArgumentError("is not {\"text\": \"...\"}");
+  }
+  return json["text"].get<std::string>();
+}
+
+void AppendOffsets(std::string_view text, const std::vector<formats::TokenSpan>& spans, std::string& out) {
+  const char* separator = "";
+  for (const formats::TokenSpan& span : formats::CharacterSpans(text, spans)) {
+    absl::StrAppend(&out, separator, "[", span.begin, ",", span.end, "]");
+    separator = ",";
+  }
+}
+
+absl::StatusOr<std::string> Answer(const formats::Tokenizer& tokenizer, const std::string& line,
+                                   const Flags& flags) {
+  ROPELAB_ASSIGN_OR_RETURN(const std::string text, ReadText(line));
+  ROPELAB_ASSIGN_OR_RETURN(const formats::Encoding encoding, tokenizer.Encode(text, !flags.no_special));
+  ROPELAB_ASSIGN_OR_RETURN(const std::string decoded, tokenizer.Decode(encoding.ids, false));
+  std::string out = "{\"ids\": [";
+  const char* separator = "";
+  for (const int32_t id : encoding.ids) {
+    absl::StrAppend(&out, separator, id);
+    separator = ",";
+  }
+  absl::StrAppend(&out, "], \"decoded\": ", Json(decoded).dump());
+  if (flags.offsets) {
+    out += ", \"offsets\": [";
+    AppendOffsets(text, encoding.spans, out);
+    out += "]";
+  }
+  return out + "}\n";
+}
+
+}  // namespace
+
+int RunTokenize(int argc, char** argv) {
+  CLI::App app{
+      "Reads {\"text\": \"...\"} a line from standard input and writes {\"ids\": [...], \"decoded\": "
+      "\"...\"} a "
+      "line, in order.\n"
+      "Ids include what the tokenizer puts around a text; \"decoded\" keeps special tokens. Other fields of "
+      "a\n"
+      "line are not looked at. The first line that is not such an object ends the run with exit code 2.\n"
+      "Example: echo '{\"text\": \"Once upon a time\"}' | ropelab-worker tokenize --model models/llama",
+      "ropelab-worker tokenize"};
+  Flags flags;
+  auto* model = app.add_option("--model", flags.model, "a model's directory: the one with tokenizer.json");
+  auto* file = app.add_option("--tokenizer", flags.tokenizer, "a tokenizer.json by itself")->excludes(model);
+  app.add_flag("--no-special", flags.no_special, "leave out what the tokenizer puts around a text");
+  app.add_flag("--offsets", flags.offsets,
+               "add \"offsets\": [[begin, end], ...], characters of the text a token");
+  if (const auto over = ParseCommandLine(app, argc, argv)) return *over;
+  if (model->count() + file->count() == 0) {
+    return Fail("tokenize", absl::InvalidArgumentError("give --model DIR or --tokenizer FILE"), kUsage);
+  }
+  const auto tokenizer =
+      formats::Tokenizer::Read(flags.tokenizer.empty() ? flags.model + "/tokenizer.json" : flags.tokenizer);
+  if (!tokenizer.ok()) return Fail("tokenize", tokenizer.status());
+  std::string line;
+  for (size_t number = 1; std::getline(std::cin, line); ++number) {
+    const auto answer = Answer(**tokenizer, line, flags);
+    if (!answer.ok()) {
+      const std::string cause(answer.status().message());
+      return Fail("tokenize", absl::InvalidArgumentError(absl::StrCat("line ", number, ": ", cause)), kUsage);
+    }
+    if (std::fwrite(answer->data(), 1, answer->size(), stdout) != answer->size() ||
+        std::fflush(stdout) != 0) {
+      return Fail("tokenize", absl::UnavailableError("standard output cannot be written"));
+    }
+  }
+  return kDone;
+}
+
+}  // namespace ropelab::tools
