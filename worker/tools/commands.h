@@ -20,6 +20,7 @@ inline constexpr int kUsage = 2;
 int RunInspect(int argc, char** argv);
 int RunPlant(int argc, char** argv);
 int RunNumerics(int argc, char** argv);
+int RunTokenize(int argc, char** argv);
 int RunVerify(int argc, char** argv);
 
 // Parses; a value when the command is over: kDone after --help, kUsage after a mistake, which was printed to

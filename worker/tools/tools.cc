@@ -20,6 +20,7 @@ constexpr std::array kTools = {
     Tool{"inspect", RunInspect},
     Tool{"plant", RunPlant},
     Tool{"numerics", RunNumerics},
+    Tool{"tokenize", RunTokenize},
     Tool{"verify", RunVerify},
 };
 
