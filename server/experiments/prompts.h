@@ -18,7 +18,7 @@ inline constexpr int64_t kBlockSamples = 8;
 // Writes the defaults of `source` and adds what is wrong with it; paths start with `path`. Reads the spec's
 // seeds. Models may be fewer than the spec names (those that were found).
 void ResolvePrompts(v1::PromptSource& source, const std::string& path, const v1::ExperimentSpec& spec,
-                    const std::vector<ModelFacts>& models, Problems& problems);
+                    const Facts& facts, Problems& problems);
 
 struct PromptShape {
   int64_t count = 0;
@@ -32,13 +32,16 @@ int64_t TokensOf(const v1::PromptSource& source, int64_t sample);
 // True for a source whose ids are drawn by tasks of a stage of their own.
 bool NeedsSampling(const v1::PromptSource& source);
 
+// Whether prompts of a resolved source begin with the model's BOS token.
+bool StartsWithBos(v1::Bos::Value bos, const ModelFacts& model);
+
 int64_t BlockCount(int64_t samples);
 v1::SampleBlock BlockOf(int64_t block, int64_t samples);
 
 // The task that draws a block of a `sampled` source.
 v1::Sampling SamplingOf(const v1::PromptSource& source, uint64_t seed, const ModelFacts& model,
                         int64_t block);
-// A block of a source that needs no sampling.
+// A block of a source that needs no earlier stage: uniform_tokens, token_ids or generated.
 v1::PromptBlock PromptBlockOf(const v1::PromptSource& source, uint64_t seed, const ModelFacts& model,
                               int64_t block);
 

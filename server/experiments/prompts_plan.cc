@@ -11,11 +11,6 @@
 namespace ropelab::experiments {
 namespace {
 
-bool StartsWithBos(const v1::UniformTokens& uniform, const ModelFacts& model) {
-  const bool as_tokenizer = uniform.bos() == v1::Bos::AUTO && model.config.tokenizer_adds_bos();
-  return uniform.bos() == v1::Bos::ALWAYS || as_tokenizer;
-}
-
 v1::UniformPrompts UniformOf(const v1::UniformTokens& uniform, uint64_t seed, const ModelFacts& model) {
   v1::UniformPrompts prompts;
   prompts.set_seed(seed);
@@ -27,7 +22,7 @@ v1::UniformPrompts UniformOf(const v1::UniformTokens& uniform, uint64_t seed, co
     std::sort(excluded->begin(), excluded->end());
     excluded->Truncate(static_cast<int>(std::unique(excluded->begin(), excluded->end()) - excluded->begin()));
   }
-  if (StartsWithBos(uniform, model) && model.config.has_bos_token_id()) {
+  if (StartsWithBos(uniform.bos(), model) && model.config.has_bos_token_id()) {
     prompts.set_bos_token_id(model.config.bos_token_id());
   }
   return prompts;
@@ -58,13 +53,27 @@ absl::StatusOr<v1::PromptBlock> BlockFrom(int64_t task_index, const v1::Sampling
   return block;
 }
 
+v1::GeneratedText GeneratedOf(const v1::GeneratedPrompts& generated, uint64_t seed, const ModelFacts& model) {
+  v1::GeneratedText text;
+  text.set_seed(seed);
+  text.set_tokens(generated.tokens());
+  if (StartsWithBos(generated.bos(), model)) {
+    text.set_bos_token_id(model.config.bos_token_id());
+  }
+  return text;
+}
+
 }  // namespace
+
+bool StartsWithBos(v1::Bos::Value bos, const ModelFacts& model) {
+  return bos == v1::Bos::ALWAYS || (bos == v1::Bos::AUTO && model.config.tokenizer_adds_bos());
+}
 
 int64_t TokensOf(const v1::PromptSource& source, int64_t sample) {
   if (source.has_token_ids()) {
     return source.token_ids().prompts(static_cast<int>(sample)).ids_size();
   }
-  return source.has_sampled() ? source.sampled().tokens() : source.uniform_tokens().tokens();
+  return ShapeOf(source).value_or(PromptShape()).longest;
 }
 
 bool NeedsSampling(const v1::PromptSource& source) {
@@ -101,6 +110,11 @@ v1::PromptBlock PromptBlockOf(const v1::PromptSource& source, uint64_t seed, con
   if (source.has_uniform_tokens()) {
     *prompts.mutable_samples() = BlockOf(block, source.uniform_tokens().count());
     *prompts.mutable_uniform() = UniformOf(source.uniform_tokens(), seed, model);
+    return prompts;
+  }
+  if (source.has_generated()) {
+    *prompts.mutable_samples() = BlockOf(block, source.generated().count());
+    *prompts.mutable_generated() = GeneratedOf(source.generated(), seed, model);
     return prompts;
   }
   const v1::TokenIdPrompts& given = source.token_ids();

@@ -2,16 +2,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "server/experiments/prompt_rules.h"
 #include "server/experiments/prompts.h"
 
 namespace ropelab::experiments {
-namespace {
-
-constexpr int64_t kDefaultCount = 500;    // the slash paper, section 4
-constexpr int64_t kDefaultTokens = 6000;  // the same
-constexpr int64_t kMostPrompts = 1000000;
-constexpr int64_t kLongestPrompt = int64_t{1} << 24;  // whatever a config claims
-constexpr double kHighestTemperature = 100;
 
 void CheckCount(int64_t count, const std::string& path, Problems& problems) {
   if (count < 1 || count > kMostPrompts) {
@@ -45,7 +39,6 @@ void CheckHasBos(const std::string& path, const std::vector<ModelFacts>& models,
   }
 }
 
-// AUTO is what the tokenizer does; it stays AUTO only where the models' tokenizers differ.
 v1::Bos::Value AsTokenizersDo(const std::vector<ModelFacts>& models) {
   const auto adds = [](const ModelFacts& model) { return model.config.tokenizer_adds_bos(); };
   if (models.empty() || std::none_of(models.begin(), models.end(), adds)) {
@@ -54,9 +47,13 @@ v1::Bos::Value AsTokenizersDo(const std::vector<ModelFacts>& models) {
   return std::all_of(models.begin(), models.end(), adds) ? v1::Bos::ALWAYS : v1::Bos::AUTO;
 }
 
+namespace {
+
+constexpr double kHighestTemperature = 100;
+
 void ResolveUniform(v1::UniformTokens& uniform, const std::string& path,
                     const std::vector<ModelFacts>& models, Problems& problems) {
-  uniform.set_count(uniform.has_count() ? uniform.count() : kDefaultCount);
+  uniform.set_count(uniform.has_count() ? uniform.count() : kDefaultPrompts);
   uniform.set_tokens(uniform.has_tokens() ? uniform.tokens() : kDefaultTokens);
   uniform.set_special_tokens(uniform.has_special_tokens() ? uniform.special_tokens() : true);
   CheckCount(uniform.count(), path + ".count", problems);
@@ -80,7 +77,7 @@ void ResolveUniform(v1::UniformTokens& uniform, const std::string& path,
 
 void ResolveSampled(v1::SampledPrompts& sampled, const std::string& path,
                     const std::vector<ModelFacts>& models, Problems& problems) {
-  sampled.set_count(sampled.has_count() ? sampled.count() : kDefaultCount);
+  sampled.set_count(sampled.has_count() ? sampled.count() : kDefaultPrompts);
   sampled.set_tokens(sampled.has_tokens() ? sampled.tokens() : kDefaultTokens);
   sampled.set_temperature(sampled.has_temperature() ? sampled.temperature() : 1.0);
   CheckCount(sampled.count(), path + ".count", problems);
@@ -136,8 +133,8 @@ void ResolveGiven(const v1::TokenIdPrompts& given, const std::string& path, cons
 }  // namespace
 
 void ResolvePrompts(v1::PromptSource& source, const std::string& path, const v1::ExperimentSpec& spec,
-                    const std::vector<ModelFacts>& models, Problems& problems) {
-  constexpr char kBuilt[] = "is not built in this version; use uniform_tokens, sampled or token_ids";
+                    const Facts& facts, Problems& problems) {
+  const std::vector<ModelFacts>& models = facts.models;
   switch (source.source_case()) {
     case v1::PromptSource::kUniformTokens:
       return ResolveUniform(*source.mutable_uniform_tokens(), path + ".uniform_tokens", models, problems);
@@ -146,13 +143,17 @@ void ResolvePrompts(v1::PromptSource& source, const std::string& path, const v1:
     case v1::PromptSource::kTokenIds:
       return ResolveGiven(source.token_ids(), path + ".token_ids", spec, models, problems);
     case v1::PromptSource::kCorpus:
-      return problems.Add(path + ".corpus", source.corpus().name(), kBuilt);
+      return ResolveCorpusPrompts(*source.mutable_corpus(), path + ".corpus", facts, problems);
     case v1::PromptSource::kGenerated:
-      return problems.Add(path + ".generated", "", kBuilt);
+      return ResolveGeneratedPrompts(*source.mutable_generated(), path + ".generated", facts, problems);
     case v1::PromptSource::kNeedle:
-      return problems.Add(path + ".needle", "", kBuilt);
+      return problems.Add(
+          path + ".needle", "",
+          "is not built in this version; use corpus, generated, uniform_tokens, sampled or token_ids");
     case v1::PromptSource::SOURCE_NOT_SET:
-      return problems.Add(path, "", "say where the prompts come from: uniform_tokens, sampled or token_ids");
+      return problems.Add(
+          path, "",
+          "say where the prompts come from: corpus, generated, uniform_tokens, sampled or token_ids");
   }
 }
 
@@ -163,6 +164,10 @@ std::optional<PromptShape> ShapeOf(const v1::PromptSource& source) {
     shape = {uniform.count(), uniform.tokens(), uniform.tokens()};
   } else if (source.has_sampled()) {
     shape = {source.sampled().count(), source.sampled().tokens(), source.sampled().tokens()};
+  } else if (source.has_corpus()) {
+    shape = {source.corpus().count(), source.corpus().tokens(), source.corpus().tokens()};
+  } else if (source.has_generated()) {
+    shape = {source.generated().count(), source.generated().tokens(), source.generated().tokens()};
   } else if (source.has_token_ids() && source.token_ids().prompts_size() > 0) {
     shape.count = source.token_ids().prompts_size();
     shape.shortest = shape.longest = source.token_ids().prompts(0).ids_size();

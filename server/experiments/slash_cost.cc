@@ -1,3 +1,8 @@
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "server/experiments/corpus_stages.h"
 #include "server/experiments/cost.h"
 #include "server/experiments/prompts.h"
 #include "server/experiments/slash_detection.h"
@@ -5,8 +10,9 @@
 namespace ropelab::experiments {
 namespace {
 
-constexpr int64_t kBytesPerToken = 3;  // a sampled id as a varint
-constexpr int64_t kBytesPerRow = 96;   // of slash_scores, as stored
+constexpr int64_t kBytesPerDocument = 8;  // its number and lengths, as varints
+constexpr int64_t kBytesPerToken = 3;     // a sampled id as a varint
+constexpr int64_t kBytesPerRow = 96;      // of slash_scores, as stored
 
 }  // namespace
 
@@ -18,6 +24,7 @@ v1::Estimate SlashDetectionExperiment::Cost(const v1::ExperimentSpec& spec, cons
   const bool sampled = NeedsSampling(detection.prompts());
   v1::Estimate estimate;
   double flops = 0;
+  std::set<std::string> tokenizers;
   for (const ModelFacts& model : facts.models) {
     const int64_t heads = model.config.layers() * model.config.query_heads();
     double forward = 0;
@@ -39,10 +46,23 @@ v1::Estimate SlashDetectionExperiment::Cost(const v1::ExperimentSpec& spec, cons
                                  seeds * shape.count * shape.longest * kBytesPerToken);
       flops += static_cast<double>(seeds) * forward;
     }
+    if (detection.prompts().has_corpus() && tokenizers.insert(model.tokenizer_hash).second) {
+      const int64_t tasks = (shape.count + kDocumentsPerTask - 1) / kDocumentsPerTask;
+      estimate.set_tasks(estimate.tasks() + tasks * seeds);
+      estimate.set_reading_bytes(estimate.reading_bytes() + seeds * shape.count * kBytesPerDocument);
+    }
     const int64_t offsets = detection.offsets().last() - detection.offsets().first() + 1;
     estimate.set_result_bytes(estimate.result_bytes() + seeds * heads * (offsets + 1) * kBytesPerRow);
   }
   SetDeviceSeconds(flops, estimate);
+  if (detection.prompts().has_corpus()) {
+    estimate.set_basis(
+        absl::StrCat(estimate.basis(),
+                     "; as if every document were long enough: shorter ones are read and "
+                     "skipped, which takes more tasks; reading and tokenizing are not counted"));
+  } else if (detection.prompts().has_generated()) {
+    estimate.set_basis(absl::StrCat(estimate.basis(), "; tokenizing is not counted"));
+  }
   return estimate;
 }
 

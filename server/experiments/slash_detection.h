@@ -1,9 +1,9 @@
 // slash_detection: which heads attend along a sub-diagonal. The slash paper, Definition 4.1 and sections 4
 // and 6; docs/experiments/slash_detection.md.
 //
-// Stages: for `sampled` prompts first the sampling of the ids, then the slash profiles; else the profiles
-// alone. Tasks of the profile stage: model by model, seed by seed, range by range (MeasuredRanges), block by
-// block.
+// Stages: for `sampled` prompts first the sampling of the ids, for `corpus` prompts first as many stages of
+// text lengths as it takes to find the documents (corpus_stages.h), then the slash profiles. Tasks of the
+// profile stage: model by model, seed by seed, range by range (MeasuredRanges), block by block.
 #pragma once
 
 #include <cstdint>

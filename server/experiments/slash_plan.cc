@@ -3,6 +3,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "server/experiments/corpus_stages.h"
 #include "server/experiments/model_names.h"
 #include "server/experiments/prompts.h"
 #include "server/experiments/slash_detection.h"
@@ -41,9 +42,10 @@ absl::StatusOr<StagePlan> PlanSampling(const v1::ExperimentSpec& spec, const Con
   return plan;
 }
 
-// `sampled` holds the drawn blocks, model by model and seed by seed, when the prompts are sampled.
+// `found` holds the blocks, model by model and seed by seed, when earlier stages have found the prompts; else
+// it is empty.
 absl::StatusOr<StagePlan> PlanProfiles(const v1::ExperimentSpec& spec, const Context& context, int64_t blocks,
-                                       const std::vector<v1::PromptBlock>& sampled) {
+                                       const std::vector<v1::PromptBlock>& found) {
   const v1::SlashDetection& detection = spec.slash_detection();
   StagePlan plan;
   size_t group = 0;
@@ -55,11 +57,10 @@ absl::StatusOr<StagePlan> PlanProfiles(const v1::ExperimentSpec& spec, const Con
           PlannedTask task;
           task.model = model.name;
           *task.measurement.mutable_model() = identity;
-          *task.measurement.mutable_slash_profile() =
-              ProfileOf(detection, range,
-                        NeedsSampling(detection.prompts())
-                            ? sampled[group * static_cast<size_t>(blocks) + static_cast<size_t>(block)]
-                            : PromptBlockOf(detection.prompts(), seed, model, block));
+          *task.measurement.mutable_slash_profile() = ProfileOf(
+              detection, range,
+              found.empty() ? PromptBlockOf(detection.prompts(), seed, model, block)
+                            : found[group * static_cast<size_t>(blocks) + static_cast<size_t>(block)]);
           plan.push_back(std::move(task));
         }
       }
@@ -67,6 +68,35 @@ absl::StatusOr<StagePlan> PlanProfiles(const v1::ExperimentSpec& spec, const Con
     }
   }
   return plan;
+}
+
+std::vector<v1::PromptBlock> CorpusBlocks(const v1::ExperimentSpec& spec, const Context& context,
+                                          int64_t blocks, const CorpusStages& stages) {
+  std::vector<v1::PromptBlock> found;
+  const size_t seeds = static_cast<size_t>(spec.seeds_size());
+  for (size_t group = 0; group < stages.choices.size(); ++group) {
+    for (int64_t block = 0; block < blocks; ++block) {
+      found.push_back(CorpusBlockOf(spec.slash_detection().prompts().corpus(), stages.corpus,
+                                    stages.choices[group], context.models[group / seeds], block));
+    }
+  }
+  return found;
+}
+
+absl::StatusOr<std::optional<StagePlan>> PlanWithCorpus(const v1::ExperimentSpec& spec,
+                                                        const Context& context, int64_t stage, int64_t blocks,
+                                                        StageReadings& readings) {
+  ROPELAB_ASSIGN_OR_RETURN(CorpusStages stages, FollowCorpus(spec.slash_detection().prompts().corpus(), spec,
+                                                             context, stage, readings));
+  if (!stages.lengths.empty()) {
+    return std::optional<StagePlan>(std::move(stages.lengths));
+  }
+  if (stage > stages.lengths_stages + 1) {
+    return std::optional<StagePlan>();
+  }
+  ROPELAB_ASSIGN_OR_RETURN(StagePlan plan,
+                           PlanProfiles(spec, context, blocks, CorpusBlocks(spec, context, blocks, stages)));
+  return std::optional<StagePlan>(std::move(plan));
 }
 
 }  // namespace
@@ -80,6 +110,9 @@ absl::StatusOr<std::optional<StagePlan>> SlashDetectionExperiment::Plan(const v1
     return absl::InternalError("slash_detection.prompts: the spec was not resolved before it was planned");
   }
   const int64_t blocks = BlockCount(shape->count);
+  if (prompts.has_corpus()) {
+    return PlanWithCorpus(spec, context, stage, blocks, readings);
+  }
   const int64_t profile_stage = NeedsSampling(prompts) ? 2 : 1;
   if (stage > profile_stage) {
     return std::optional<StagePlan>();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <string>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/status_macros.h"
+#include "server/experiments/corpus_stages.h"
 #include "server/experiments/model_names.h"
 #include "server/experiments/prompts.h"
 #include "server/experiments/slash_accumulator.h"
@@ -26,6 +28,8 @@ struct Group {
   std::string label, dtype;
   int64_t seed = 0;
   std::vector<SlashAccumulator> ranges;  // as MeasuredRanges
+  std::optional<CorpusChoice> choice;    // of prompts from a corpus
+  int64_t in_corpus = 0;                 // documents
 };
 
 // In plan order.
@@ -47,15 +51,30 @@ std::vector<Group> GroupsOf(const v1::ExperimentSpec& spec, const Context& conte
   return groups;
 }
 
-absl::Status ReadProfiles(const v1::ExperimentSpec& spec, StageReadings& readings,
+// The stage of the profiles; on the way each group learns which documents it was measured on.
+absl::StatusOr<int64_t> ProfileStage(const v1::ExperimentSpec& spec, const Context& context,
+                                     StageReadings& readings, std::vector<Group>& groups) {
+  const v1::PromptSource& prompts = spec.slash_detection().prompts();
+  if (!prompts.has_corpus()) {
+    return NeedsSampling(prompts) ? 2 : 1;
+  }
+  ROPELAB_ASSIGN_OR_RETURN(CorpusStages stages, FollowCorpus(prompts.corpus(), spec, context,
+                                                             std::numeric_limits<int64_t>::max(), readings));
+  for (size_t i = 0; i < groups.size(); ++i) {
+    groups[i].choice = std::move(stages.choices[i]);
+    groups[i].in_corpus = stages.in_corpus;
+  }
+  return stages.lengths_stages + 1;
+}
+
+absl::Status ReadProfiles(const v1::ExperimentSpec& spec, int64_t stage, StageReadings& readings,
                           std::vector<Group>& groups) {
   const v1::PromptSource& prompts = spec.slash_detection().prompts();
   const int64_t count = ShapeOf(prompts).value_or(PromptShape()).count;
   const int64_t blocks = BlockCount(count);
   const int64_t ranges = static_cast<int64_t>(MeasuredRanges(spec.slash_detection()).size());
   ROPELAB_RETURN_IF_ERROR(readings.ForEach(
-      NeedsSampling(prompts) ? 2 : 1,
-      [&](int64_t task_index, const v1::Measurement&, const v1::Reading& reading) -> absl::Status {
+      stage, [&](int64_t task_index, const v1::Measurement&, const v1::Reading& reading) -> absl::Status {
         const size_t group = static_cast<size_t>(task_index / (blocks * ranges));
         if (group >= groups.size() || !reading.has_slash_block()) {
           return absl::InternalError(absl::StrCat("task ", task_index, " is no slash profile of this plan"));
@@ -176,8 +195,12 @@ class Writer {
         ++heads;
       }
     }
-    AddStatistic(group, "dominant_heads", dominant_heads, heads);
-    AddStatistic(group, "control_small_offsets", SmallOffsetHeads(group), heads);
+    AddStatistic(group, "dominant_heads", detection_.threshold(), dominant_heads, heads);
+    AddStatistic(group, "control_small_offsets", detection_.threshold(), SmallOffsetHeads(group), heads);
+    if (group.choice) {
+      AddStatistic(group, "corpus_documents_read", std::nullopt, group.choice->read, group.in_corpus);
+      AddStatistic(group, "corpus_skipped", std::nullopt, group.choice->skipped, group.choice->read);
+    }
   }
 
   Results Finish() {
@@ -243,9 +266,10 @@ class Writer {
     return passing;
   }
 
-  void AddStatistic(const Group& group, const char* name, int64_t value, int64_t n) {
+  void AddStatistic(const Group& group, const char* name, std::optional<double> threshold, int64_t value,
+                    int64_t n) {
     Lead(statistics_, group).Text(name).Text(std::nullopt).Text(std::nullopt);
-    statistics_.Real(detection_.threshold()).Integer(group.seed).Real(static_cast<double>(value));
+    statistics_.Real(threshold).Integer(group.seed).Real(static_cast<double>(value));
     statistics_.Real(std::nullopt).Real(std::nullopt).Real(std::nullopt).Integer(n).Text(std::nullopt);
   }
 
@@ -266,7 +290,8 @@ absl::StatusOr<Results> SlashDetectionExperiment::Reduce(const v1::ExperimentSpe
                                             context.models.size(), " were given to reduce it"));
   }
   std::vector<Group> groups = GroupsOf(spec, context);
-  ROPELAB_RETURN_IF_ERROR(ReadProfiles(spec, readings, groups));
+  ROPELAB_ASSIGN_OR_RETURN(const int64_t stage, ProfileStage(spec, context, readings, groups));
+  ROPELAB_RETURN_IF_ERROR(ReadProfiles(spec, stage, readings, groups));
   // Key order already here: sorting millions of rows afterwards would move every one of them.
   std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
     return std::tie(a.label, a.dtype, a.seed) < std::tie(b.label, b.dtype, b.seed);

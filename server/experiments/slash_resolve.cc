@@ -169,7 +169,7 @@ void ResolveChoices(v1::SlashDetection& detection, Problems& problems) {
 void SlashDetectionExperiment::Resolve(v1::ExperimentSpec& spec, const Facts& facts,
                                        Problems& problems) const {
   v1::SlashDetection& detection = *spec.mutable_slash_detection();
-  ResolvePrompts(*detection.mutable_prompts(), At("prompts"), spec, facts.models, problems);
+  ResolvePrompts(*detection.mutable_prompts(), At("prompts"), spec, facts, problems);
   ResolveChoices(detection, problems);
   const std::optional<PromptShape> shape = ShapeOf(detection.prompts());
   if (shape.has_value() && detection.skip_first() >= 0) {

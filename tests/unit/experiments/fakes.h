@@ -40,6 +40,27 @@ inline ModelFacts ToyModel(const std::string& name = "toy") {
   return model;
 }
 
+// The same with a tokenizer, which puts BOS first.
+inline ModelFacts ReadingModel(const std::string& name = "toy", char tokenizer = 'd') {
+  ModelFacts model = ToyModel(name);
+  model.tokenizer_hash = std::string(64, tokenizer);
+  model.config.set_has_tokenizer(true);
+  model.config.set_tokenizer_adds_bos(true);
+  return model;
+}
+
+// Ten documents, lines with the texts "text" and "title".
+inline CorpusFacts Books(const std::string& name = "books", char hash = 'e') {
+  CorpusFacts corpus;
+  corpus.name = name;
+  corpus.sha256 = std::string(64, hash);
+  corpus.kind = "jsonl";
+  corpus.documents = 10;
+  corpus.bytes = 5000;
+  corpus.text_fields = {"title", "text"};
+  return corpus;
+}
+
 class FakeCatalogue : public Catalogue {
  public:
   explicit FakeCatalogue(std::vector<ModelFacts> models = {ToyModel()}, std::vector<CorpusFacts> corpora = {})

@@ -289,5 +289,41 @@ TEST(SlashReduce, AMissingBlockIsNotPassedOver) {
   EXPECT_THAT(std::string(results.status().message()), HasSubstr("was measured on 8 prompts, not 12"));
 }
 
+// Seed 42 reads ten documents in the order 5, 2, 6, 8, ...; document 2 is too short.
+TEST(SlashReduce, CountsTheDocumentsOfACorpus) {
+  const FakeCatalogue world({ReadingModel()}, {Books()});
+  const Context context = ContextOf(world.Models(), world.Corpora());
+  const ResolvedExperiment experiment = Resolved(
+      "name: 'x' model: 'toy' slash_detection { prompts { corpus { name: 'books' count: 3 tokens: 64 } } }",
+      world);
+  FakeReadings readings;
+  for (int64_t stage = 1; stage <= 3; ++stage) {
+    for (const PlannedTask& task : PlanOf(experiment, context, stage, readings)) {
+      v1::Reading lengths;
+      for (const int64_t document : task.measurement.text_lengths().documents()) {
+        lengths.mutable_document_lengths()->add_documents(document);
+        lengths.mutable_document_lengths()->add_tokens(document == 2 ? 5 : 500);
+      }
+      readings.Add(stage, task.measurement,
+                   task.measurement.has_text_lengths()
+                       ? std::vector<v1::Reading>{lengths}
+                       : Measure(task.measurement.slash_profile(), context.models[0], OneSlash));
+    }
+  }
+  const auto results =
+      FindKind("slash_detection")->experiment->Reduce(experiment.resolved, context, readings);
+  ASSERT_TRUE(results.ok()) << results.status();
+  const Table& table = TableNamed(*results, "statistics");
+  const auto& names = ColumnNamed(table, "name").texts();
+  EXPECT_THAT(names, testing::ElementsAre("control_small_offsets", "corpus_documents_read", "corpus_skipped",
+                                          "dominant_heads"));
+  EXPECT_EQ(ColumnNamed(table, "value").reals(1), 4);
+  EXPECT_EQ(ColumnNamed(table, "n").integers(1), 10);
+  EXPECT_EQ(ColumnNamed(table, "value").reals(2), 1);
+  EXPECT_EQ(ColumnNamed(table, "n").integers(2), 4);
+  EXPECT_TRUE(NullAt(ColumnNamed(table, "threshold"), 1));
+  EXPECT_EQ(ColumnNamed(table, "seed").integers(2), 42);
+}
+
 }  // namespace
 }  // namespace ropelab::experiments

@@ -125,8 +125,6 @@ TEST(SlashResolve, RefusesWhatCannotBeMeasured) {
       {Detect("sampled { count: 8 tokens: 64 bos: NEVER }"), "sampled.bos: sampling starts at BOS"},
       {Detect("sampled { count: 8 tokens: 64 temperature: 0 }"), "sampled.temperature: must be above 0"},
       {Detect("sampled { count: 8 tokens: 64 temperature: -1 }"), "sampled.temperature: must be above 0"},
-      {Detect("corpus { name: 'books' }"), "slash_detection.prompts.corpus: is not built in this version"},
-      {Detect("generated {}"), "slash_detection.prompts.generated: is not built in this version"},
       {Detect("needle {}"), "slash_detection.prompts.needle: is not built in this version"},
       {Detect(""), "slash_detection.prompts: say where the prompts come from"},
       {Detect("token_ids {}"), "slash_detection.prompts.token_ids.prompts: give at least one prompt"},

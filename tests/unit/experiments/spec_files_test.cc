@@ -133,8 +133,12 @@ FakeCatalogue EveryModel() {
   ModelFacts stories = ToyModel("stories260K");
   stories.config.set_vocabulary(512);
   stories.config.set_max_positions(512);
-  return FakeCatalogue(
-      {ToyModel(), ToyModel("toy-wide"), ToyModel("needle-tiny"), ToyModel("needle-tiny-0400"), stories});
+  ModelFacts needle = ReadingModel("needle-tiny");
+  needle.config.set_max_positions(8192);
+  CorpusFacts longbench = Books("longbench-v2");
+  longbench.documents = 503;
+  return FakeCatalogue({ReadingModel(), ToyModel("toy-wide"), needle, ToyModel("needle-tiny-0400"), stories},
+                       {longbench});
 }
 
 // Resolves, or every problem is a part that is not built yet.
@@ -168,9 +172,9 @@ TEST(SpecFiles, TheSharedOnesResolveOrNameAPartThatIsNotBuilt) {
   if (!fs::is_directory(kShared)) {
     ROPELAB_ABSENT("no shared specs at " + kShared.string());
   }
-  EXPECT_THAT(
-      AcceptedOf(FilesWith(kShared, ".textproto")),
-      testing::ElementsAre("inspection", "rope_geometry", "slash_large", "slash_token_ids", "slash_uniform"));
+  EXPECT_THAT(AcceptedOf(FilesWith(kShared, ".textproto")),
+              testing::ElementsAre("inspection", "rope_geometry", "slash_large", "slash_small",
+                                   "slash_token_ids", "slash_uniform"));
 }
 
 TEST(SpecFiles, AnUnknownModelIsTheErrorOfASpecThatIsBuilt) {

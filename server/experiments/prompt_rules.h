@@ -1,0 +1,33 @@
+// Rules that several prompt sources share. For the files prompts_*_resolve.cc alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/experiments/experiment.h"
+
+namespace ropelab::experiments {
+
+inline constexpr int64_t kDefaultPrompts = 500;  // the slash paper, section 4
+inline constexpr int64_t kDefaultTokens = 6000;  // the same
+inline constexpr int64_t kMostPrompts = 1000000;
+inline constexpr int64_t kLongestPrompt = int64_t{1} << 24;  // whatever a config claims
+
+void CheckCount(int64_t count, const std::string& path, Problems& problems);
+// Against the models' longest prompts.
+void CheckTokens(int64_t tokens, const std::string& path, const std::vector<ModelFacts>& models,
+                 Problems& problems);
+// Every model's config must name a BOS token.
+void CheckHasBos(const std::string& path, const std::vector<ModelFacts>& models, Problems& problems);
+// What AUTO means: ALWAYS or NEVER as the tokenizers do; it stays AUTO only where the models' tokenizers
+// differ.
+v1::Bos::Value AsTokenizersDo(const std::vector<ModelFacts>& models);
+
+// The sources that need a tokenizer; paths are the source's own.
+void ResolveCorpusPrompts(v1::CorpusPrompts& prompts, const std::string& path, const Facts& facts,
+                          Problems& problems);
+void ResolveGeneratedPrompts(v1::GeneratedPrompts& prompts, const std::string& path, const Facts& facts,
+                             Problems& problems);
+
+}  // namespace ropelab::experiments

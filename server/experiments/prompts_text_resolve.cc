@@ -1,0 +1,111 @@
+// The rules of prompts that come from text.
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/experiments/corpus_names.h"
+#include "server/experiments/prompt_rules.h"
+#include "server/experiments/prompts.h"
+
+namespace ropelab::experiments {
+namespace {
+
+constexpr char kDefaultField[] = "text";
+
+void CheckTokenizers(const std::string& path, const std::vector<ModelFacts>& models, Problems& problems) {
+  for (const ModelFacts& model : models) {
+    if (!model.config.has_tokenizer() || model.tokenizer_hash.empty()) {
+      problems.Add(path, model.name,
+                   absl::StrCat("model ", model.name,
+                                " has no tokenizer.json beside its weights, so no text can be fed to it; add "
+                                "one, or use uniform_tokens, sampled or token_ids"));
+    }
+  }
+}
+
+// `bos` of a source of texts, which has the same three choices everywhere.
+template <typename Prompts>
+void ResolveBos(Prompts& prompts, const std::string& path, const std::vector<ModelFacts>& models,
+                Problems& problems) {
+  if (prompts.has_bos() && prompts.bos() == v1::Bos::ALWAYS) {
+    CheckHasBos(path, models, problems);
+    return;
+  }
+  if (!prompts.has_bos() || prompts.bos() == v1::Bos::AUTO) {
+    prompts.set_bos(AsTokenizersDo(models));
+  }
+  for (const ModelFacts& model : models) {
+    if (StartsWithBos(prompts.bos(), model) && !model.config.has_bos_token_id()) {
+      problems.Add(path, "AUTO",
+                   absl::StrCat("the tokenizer of model ", model.name,
+                                " puts BOS first, but its config.json names no bos_token_id; say NEVER, or "
+                                "complete config.json"));
+      return;
+    }
+  }
+}
+
+void ResolveTextField(v1::CorpusPrompts& prompts, const std::string& path, const CorpusFacts& corpus,
+                      Problems& problems) {
+  const std::string& typed = prompts.text_field();
+  if (corpus.kind != "jsonl") {
+    if (!typed.empty()) {
+      problems.Add(path, typed,
+                   absl::StrCat("corpus ", corpus.name, " is plain text and has no fields; leave it out"));
+    }
+    return;
+  }
+  const auto& fields = corpus.text_fields;
+  if (typed.empty() && std::find(fields.begin(), fields.end(), kDefaultField) != fields.end()) {
+    prompts.set_text_field(kDefaultField);
+  } else if (std::find(fields.begin(), fields.end(), typed) == fields.end()) {
+    problems.Add(path, typed,
+                 absl::StrCat(typed.empty() ? "name the field that holds the text"
+                                            : "is not a text field of the corpus's first line",
+                              "; corpus ", corpus.name, " has ",
+                              fields.empty() ? "no field that holds text" : absl::StrJoin(fields, ", ")));
+  }
+}
+
+}  // namespace
+
+void ResolveCorpusPrompts(v1::CorpusPrompts& prompts, const std::string& path, const Facts& facts,
+                          Problems& problems) {
+  prompts.set_count(prompts.has_count() ? prompts.count() : kDefaultPrompts);
+  prompts.set_tokens(prompts.has_tokens() ? prompts.tokens() : kDefaultTokens);
+  CheckCount(prompts.count(), path + ".count", problems);
+  CheckTokens(prompts.tokens(), path + ".tokens", facts.models, problems);
+  CheckTokenizers(path, facts.models, problems);
+  ResolveBos(prompts, path + ".bos", facts.models, problems);
+  if (prompts.name().empty()) {
+    problems.Add(
+        path + ".name", "",
+        absl::StrCat("name the corpus: ", std::string(FindCorpus(facts.corpora, "").status().message())));
+    return;
+  }
+  const absl::StatusOr<CorpusFacts> corpus = FindCorpus(facts.corpora, prompts.name());
+  if (!corpus.ok()) {
+    problems.Add(path + ".name", prompts.name(), std::string(corpus.status().message()));
+    return;
+  }
+  ResolveTextField(prompts, path + ".text_field", *corpus, problems);
+  if (prompts.count() > corpus->documents) {
+    problems.Add(path + ".count", absl::StrCat(prompts.count()),
+                 absl::StrCat("corpus ", corpus->name, " has ", corpus->documents,
+                              " documents, and each gives one prompt; ask for fewer"));
+  }
+  prompts.set_name(CorpusLabel(*corpus));
+}
+
+void ResolveGeneratedPrompts(v1::GeneratedPrompts& prompts, const std::string& path, const Facts& facts,
+                             Problems& problems) {
+  prompts.set_count(prompts.has_count() ? prompts.count() : kDefaultPrompts);
+  prompts.set_tokens(prompts.has_tokens() ? prompts.tokens() : kDefaultTokens);
+  CheckCount(prompts.count(), path + ".count", problems);
+  CheckTokens(prompts.tokens(), path + ".tokens", facts.models, problems);
+  CheckTokenizers(path, facts.models, problems);
+  ResolveBos(prompts, path + ".bos", facts.models, problems);
+}
+
+}  // namespace ropelab::experiments
