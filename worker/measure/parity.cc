@@ -48,6 +48,12 @@ absl::StatusOr<at::Tensor> AllLogits(const model::LoadedModel& model, const std:
   return engine::Forward(model, ids, options, nobody);
 }
 
+absl::StatusOr<at::Tensor> LogitsIn(at::ScalarType dtype, const ParityOptions& options, at::Device device,
+                                    const std::vector<int32_t>& ids) {
+  ROPELAB_ASSIGN_OR_RETURN(const SharedModel model, Load(options, dtype, device));
+  return AllLogits(*model, ids);
+}
+
 // How far 16-bit weights and activations are from fp32. The bound is far above rounding and far below what a
 // wrong path gives (about 1). A dtype in which a checkpoint does not compute at all is told, not failed: some
 // were never meant for fp16.
@@ -56,9 +62,7 @@ absl::Status CheckDtypes(const ParityOptions& options, const model::LoadedModel&
   ROPELAB_ASSIGN_OR_RETURN(const at::Tensor wanted, AllLogits(fp32, ids));
   for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf}) {
     const std::string name = absl::StrCat(NameOf(dtype), "_logits");
-    const absl::StatusOr<SharedModel> narrow = Load(options, dtype, fp32.device);
-    absl::StatusOr<at::Tensor> got = narrow.status();
-    if (narrow.ok()) got = AllLogits(**narrow, ids);
+    const absl::StatusOr<at::Tensor> got = LogitsIn(dtype, options, fp32.device, ids);
     if (!got.ok()) {
       facts.Reported(name, {0, absl::StrCat("not computed: ", got.status().message())}, "relative");
       continue;
