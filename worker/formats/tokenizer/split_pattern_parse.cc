@@ -117,8 +117,14 @@ class Parser {
       case '}':
         return reader_.Refuse("a closing bracket or brace alone; write a backslash before it");
       default:
-        return SetFrom(reader_.Literal(reader_.TakeCodePoint(), ignore_case));
+        return ParseLiteral(ignore_case);
     }
+  }
+
+  absl::StatusOr<PatternNode> ParseLiteral(bool ignore_case) {
+    const size_t begin = reader_.at();
+    const char32_t code_point = reader_.TakeCodePoint();
+    return SetFrom(reader_.Literal(begin, code_point, ignore_case));
   }
 
   absl::StatusOr<PatternNode> SetFrom(absl::StatusOr<CodePointSet> set) {

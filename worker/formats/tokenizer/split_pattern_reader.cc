@@ -84,10 +84,10 @@ absl::StatusOr<char32_t> PatternReader::TakeHex(size_t least_digits, size_t most
   return value;
 }
 
-absl::StatusOr<CodePointSet> PatternReader::Literal(char32_t code_point, bool ignore_case) const {
+absl::StatusOr<CodePointSet> PatternReader::Literal(size_t at, char32_t code_point, bool ignore_case) const {
   if (!ignore_case) return CodePointSet({{code_point, code_point}});
   // Oniguruma folds a character beyond ASCII to others, also to several at once.
-  if (code_point > 0x7F) return Refuse("ignoring case is built for ASCII characters only");
+  if (code_point > 0x7F) return Refuse(at, "ignoring case is built for ASCII characters only");
   return CaseVariants(static_cast<char>(code_point));
 }
 
@@ -144,7 +144,7 @@ absl::StatusOr<PatternReader::Item> PatternReader::TakeEscapedItem(bool ignore_c
   }
   if (!single) return Refuse(begin, "this escape is not built");
   if (ignore_case && IsLetter(*single)) return Refuse(begin, "write the letter itself where case is ignored");
-  ROPELAB_ASSIGN_OR_RETURN(CodePointSet set, Literal(*single, ignore_case));
+  ROPELAB_ASSIGN_OR_RETURN(CodePointSet set, Literal(begin, *single, ignore_case));
   return Item{std::move(set), single};
 }
 
@@ -157,8 +157,9 @@ absl::StatusOr<PatternReader::Item> PatternReader::TakeItem(bool ignore_case) {
   if (Take("\\")) return TakeEscapedItem(ignore_case, true);
   if (Peek() == '[') return Refuse("a class inside a class is not built; write \\[ for the character");
   if (pattern_.substr(at_).starts_with("&&")) return Refuse("the intersection of classes is not built");
+  const size_t begin = at_;
   const char32_t c = TakeCodePoint();
-  ROPELAB_ASSIGN_OR_RETURN(CodePointSet set, Literal(c, ignore_case));
+  ROPELAB_ASSIGN_OR_RETURN(CodePointSet set, Literal(begin, c, ignore_case));
   return Item{std::move(set), c};
 }
 

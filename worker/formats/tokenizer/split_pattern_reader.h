@@ -30,8 +30,8 @@ class PatternReader {
   absl::StatusOr<CodePointSet> TakeEscape(bool ignore_case);
   // After an opening bracket, up to and with the closing one.
   absl::StatusOr<CodePointSet> TakeBrackets(bool ignore_case);
-  // One literal code point as a set.
-  absl::StatusOr<CodePointSet> Literal(char32_t code_point, bool ignore_case) const;
+  // The literal code point at byte `at` as a set.
+  absl::StatusOr<CodePointSet> Literal(size_t at, char32_t code_point, bool ignore_case) const;
 
   absl::Status CheckUtf8() const;
   // INVALID_ARGUMENT with the pattern, the byte `at` and what is wrong there.
