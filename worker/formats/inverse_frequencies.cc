@@ -58,7 +58,9 @@ float DynamicBase(const ModelConfig& config, int64_t tokens) {
   }
   const float stretched = static_cast<float>(scaling.factor) * static_cast<float>(tokens);
   const float growth = stretched / static_cast<float>(original) - static_cast<float>(scaling.factor - 1.0);
-  return static_cast<float>(config.rope_theta) * Power(growth, static_cast<float>(exponent));
+  // PyTorch raises a tensor to a scalar in double.
+  const auto power = static_cast<float>(std::pow(static_cast<double>(growth), exponent));
+  return static_cast<float>(config.rope_theta) * power;
 }
 
 // The pair, as a real number, whose wavelength turns `rotations` times within the original length.

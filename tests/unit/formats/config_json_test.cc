@@ -1,42 +1,25 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <vector>
 
-#include "tests/unit/formats/temporary_directory.h"
+#include "tests/unit/formats/config_text.h"
 #include "worker/formats/checkpoint.h"
 #include "worker/formats/model_config.h"
 
 namespace ropelab::formats {
 namespace {
 
+using ::ropelab::testing::ExpectRefused;
+using ::ropelab::testing::MinimalConfig;
+using ::ropelab::testing::ReadConfigText;
+using ::ropelab::testing::ReadWith;
 using ::ropelab::testing::TemporaryDirectory;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// The fields that no llama goes without.
-nlohmann::json Minimal() {
-  return {{"model_type", "llama"},    {"hidden_size", 64},        {"num_hidden_layers", 2},
-          {"num_attention_heads", 4}, {"intermediate_size", 160}, {"vocab_size", 128}};
-}
-
-absl::StatusOr<ModelConfig> ReadText(const std::string& text) {
-  TemporaryDirectory directory;
-  directory.Write("config.json", text);
-  return ReadConfig(directory.path());
-}
+using ::testing::Not;
 
 absl::StatusOr<ModelConfig> Read(const nlohmann::json& patch) {
-  nlohmann::json config = Minimal();
-  config.update(patch);
-  return ReadText(config.dump());
-}
-
-void ExpectRefused(const absl::StatusOr<ModelConfig>& config, std::initializer_list<const char*> words) {
-  ASSERT_FALSE(config.ok());
-  for (const char* word : words) EXPECT_THAT(std::string(config.status().message()), HasSubstr(word));
+  return ReadWith("llama", patch);
 }
 
 TEST(ReadConfig, FillsWhatIsMissingAsHuggingFaceDoes) {
@@ -49,7 +32,7 @@ TEST(ReadConfig, FillsWhatIsMissingAsHuggingFaceDoes) {
   EXPECT_EQ(config->attention_scale, 0.25);
   EXPECT_FALSE(config->tied_embeddings);
   EXPECT_FALSE(config->qkv_bias || config->output_bias || config->mlp_bias);
-  EXPECT_THAT(config->sliding_window, ElementsAre(0, 0));
+  EXPECT_THAT(config->sliding_window, ElementsAre(0, 0, 0, 0));
   EXPECT_EQ(config->dtype, Dtype::kFloat32);
   EXPECT_EQ(config->max_positions, 2048);
   EXPECT_EQ(config->rms_norm_eps, 1e-6);
@@ -76,51 +59,8 @@ TEST(ReadConfig, TakesDtypeForTorchDtype) {
   EXPECT_EQ(Read({{"torch_dtype", "float32"}, {"dtype", "bfloat16"}})->dtype, Dtype::kBFloat16);
 }
 
-TEST(ReadConfig, LetsThetaOfRopeParametersWin) {
-  EXPECT_EQ(
-      Read({{"rope_theta", 10000.0}, {"rope_parameters", {{"rope_theta", 5e5}, {"rope_type", "default"}}}})
-          ->rope_theta,
-      5e5);
-}
-
-TEST(ReadConfig, ReadsLlama3ScalingUnderEveryName) {
-  const nlohmann::json scaling = {{"factor", 8.0},
-                                  {"low_freq_factor", 1.0},
-                                  {"high_freq_factor", 4.0},
-                                  {"original_max_position_embeddings", 64}};
-  for (const auto& [place, key] :
-       {std::pair{"rope_scaling", "rope_type"}, {"rope_scaling", "type"}, {"rope_parameters", "rope_type"}}) {
-    nlohmann::json named = scaling;
-    named[key] = "llama3";
-    const auto config = Read({{place, named}});
-    ASSERT_TRUE(config.ok()) << config.status();
-    EXPECT_EQ(config->rope_scaling.kind, RopeScalingKind::kLlama3);
-    EXPECT_EQ(config->rope_scaling.factor, 8.0);
-    EXPECT_EQ(config->rope_scaling.original_max_positions, 64);
-  }
-}
-
-TEST(ReadConfig, TakesDefaultScalingAsNone) {
-  EXPECT_EQ(Read({{"rope_scaling", {{"rope_type", "default"}}}})->rope_scaling.kind, RopeScalingKind::kNone);
-}
-
-TEST(ReadConfig, RefusesUnknownScalingByName) {
-  ExpectRefused(Read({{"rope_scaling", {{"type", "yarn"}, {"factor", 2.0}}}}),
-                {"rope_scaling.rope_type", "\"yarn\"", "llama3"});
-  ExpectRefused(Read({{"rope_parameters", {{"rope_type", "linear"}}}}),
-                {"rope_parameters.rope_type", "\"linear\""});
-}
-
-TEST(ReadConfig, RefusesScalingWithoutAType) {
-  ExpectRefused(Read({{"rope_scaling", {{"factor", 2.0}}}}), {"rope_type is missing"});
-}
-
 TEST(ReadConfig, RefusesAnUnknownFamilyAndListsTheKnown) {
   ExpectRefused(Read({{"model_type", "mamba"}}), {"model_type", "\"mamba\"", "llama"});
-}
-
-TEST(ReadConfig, RefusesAnActivationOtherThanSilu) {
-  ExpectRefused(Read({{"hidden_act", "gelu"}}), {"hidden_act", "\"gelu\"", "silu"});
 }
 
 TEST(ReadConfig, RefusesHeadsThatKvHeadsDoNotDivide) {
@@ -141,25 +81,25 @@ TEST(ReadConfig, RefusesAbsurdNumbersWithFieldValueAndRange) {
 }
 
 TEST(ReadConfig, RefusesAMissingRequiredField) {
-  nlohmann::json config = Minimal();
+  nlohmann::json config = MinimalConfig("llama");
   config.erase("hidden_size");
-  ExpectRefused(ReadText(config.dump()), {"hidden_size is missing"});
+  ExpectRefused(ReadConfigText(config.dump()), {"hidden_size is missing"});
 }
 
 TEST(ReadConfig, RefusesNaN) {
-  std::string text = Minimal().dump();
+  std::string text = MinimalConfig("llama").dump();
   text.insert(1, "\"rope_theta\":NaN,");
-  ExpectRefused(ReadText(text), {"config.json", "rope_theta", "not JSON"});
+  ExpectRefused(ReadConfigText(text), {"config.json", "rope_theta", "not JSON"});
 }
 
 TEST(ReadConfig, RefusesAFieldGivenTwice) {
-  std::string text = Minimal().dump();
+  std::string text = MinimalConfig("llama").dump();
   text.insert(1, "\"vocab_size\":128,");
-  ExpectRefused(ReadText(text), {"vocab_size", "twice"});
+  ExpectRefused(ReadConfigText(text), {"vocab_size", "twice"});
 }
 
 TEST(ReadConfig, RefusesDeepNesting) {
-  ExpectRefused(ReadText(std::string(100'000, '[')), {"nested deeper"});
+  ExpectRefused(ReadConfigText(std::string(100'000, '[')), {"nested deeper"});
 }
 
 TEST(ReadConfig, RefusesQuantisedCheckpoints) {
@@ -185,46 +125,56 @@ TEST(ConfigHash, IgnoresHowTheConfigIsWrittenAndSeesWhatItMeans) {
   EXPECT_NE(ConfigHash(*plain), ConfigHash(*Read({{"rope_theta", 10001}})));
 }
 
-ModelConfig Rope(int64_t head_dim, double theta) {
-  ModelConfig config;
-  config.head_dim = head_dim;
-  config.rope_theta = theta;
-  return config;
+// Taken before other families than llama were read: what is measured stays known under its config's hash.
+TEST(ConfigHash, OfAnOldLlamaIsWhatItWas) {
+  const nlohmann::json common = {{"bos_token_id", 1},       {"eos_token_id", 2},
+                                 {"hidden_act", "silu"},    {"hidden_size", 64},
+                                 {"num_hidden_layers", 3},  {"num_attention_heads", 4},
+                                 {"rms_norm_eps", 1e-05},   {"max_position_embeddings", 512},
+                                 {"torch_dtype", "float32"}};
+  nlohmann::json tied = common;
+  tied.update({{"intermediate_size", 160}, {"rope_scaling", nullptr}, {"tie_word_embeddings", true}});
+  EXPECT_EQ(ConfigHash(*Read(tied)), "9ab041bf755ee16cb9cc4f4c85889eca0d81ac63ba186d91d92d42b1a867b136");
+  nlohmann::json scaled = common;
+  scaled.update({{"intermediate_size", 128},
+                 {"num_key_value_heads", 2},
+                 {"vocab_size", 144},
+                 {"rope_theta", 500000.0},
+                 {"rope_scaling",
+                  {{"rope_type", "llama3"},
+                   {"factor", 8.0},
+                   {"low_freq_factor", 1.0},
+                   {"high_freq_factor", 4.0},
+                   {"original_max_position_embeddings", 64}}}});
+  EXPECT_EQ(ConfigHash(*Read(scaled)), "8501798ec27b1e47bbef63c3df6a1a897dc2832e0fc8e6b6a27b5ae741db7803");
 }
 
-// fp32 values may differ in the last place between implementations of pow.
-void ExpectFrequencies(const std::vector<double>& computed, const std::vector<double>& numpy) {
-  ASSERT_EQ(computed.size(), numpy.size());
-  for (size_t i = 0; i < numpy.size(); ++i) {
-    EXPECT_NEAR(computed[i] / numpy[i], 1.0, 2.5e-7) << "pair " << i;
-    EXPECT_EQ(computed[i], static_cast<double>(static_cast<float>(computed[i]))) << "pair " << i;
+TEST(CanonicalConfigText, SaysNothingOfPartsThatAreNotUsed) {
+  const std::string plain = CanonicalConfigText(*Read(nlohmann::json::object()));
+  for (const char* part : {"norm_adds", "norm_rounds", "norm_placement", "key_norm", "soft_cap",
+                           "embedding_scale", "beta", "factor", "truncate"}) {
+    EXPECT_THAT(plain, Not(HasSubstr(part)));
   }
 }
 
-// numpy 1.24, float32 throughout: 1 / base ** (arange(0, D, 2) / D).
-TEST(InverseFrequencies, AreThoseOfNumpyInFloat32) {
-  ExpectFrequencies(InverseFrequencies(Rope(16, 10000)),
-                    {1, 0.316227764, 0.100000001, 0.0316227786, 0.00999999978, 0.00316227786, 0.00100000005,
-                     0.000316227786});
-}
-
-// numpy 1.24, float32, with the published llama3 rule: low and high frequencies and the blend between them.
-TEST(InverseFrequencies, AreScaledAsLlama3Says) {
-  ModelConfig config = Rope(16, 500000);
-  config.rope_scaling = {RopeScalingKind::kLlama3, 8.0, 1.0, 4.0, 64};
-  ExpectFrequencies(InverseFrequencies(config),
-                    {1, 0.079403013, 0.00470075384, 0.000911583134, 0.000176776681, 3.42810235e-05,
-                     6.64787058e-06, 1.28917316e-06});
-}
-
-TEST(InverseFrequencies, BlendTheMiddleBandOfLlama31) {
-  ModelConfig config = Rope(128, 500000);
-  config.rope_scaling = {RopeScalingKind::kLlama3, 8.0, 1.0, 4.0, 8192};
-  const std::vector<double> frequencies = InverseFrequencies(config);
-  // Pairs 28 to 36: the last one kept, the blended ones, the first two divided by 8.
-  ExpectFrequencies({frequencies.begin() + 28, frequencies.begin() + 37},
-                    {0.00321144611, 0.00216657063, 0.00137189368, 0.00085675146, 0.000524846022,
-                     0.00031269365, 0.000178507791, 9.5562129e-05, 7.78465546e-05});
+TEST(CanonicalConfigText, SeesEveryPartThatIsUsed) {
+  const ModelConfig plain = *ReadWith("gemma2");
+  std::vector<ModelConfig> others(12, plain);
+  others[0].norm_adds_one = false;
+  others[1].norm_rounds_last = true;
+  others[2].norm_placement = NormPlacement::kAfter;
+  others[3].query_key_norm = QueryKeyNorm::kAllHeads;
+  others[4].embedding_scale = 1;
+  others[5].attention_soft_cap = 1;
+  others[6].final_soft_cap = 0;
+  others[7].activation = Activation::kGelu;
+  others[8].sliding_window[0] = 0;
+  others[9].rope_scaling.kind = RopeScalingKind::kYarn;
+  others[10].rope_scaling.attention_factor = 1.5;
+  others[11].rope_scaling.long_factor = {1, 2};
+  std::set<std::string> texts = {CanonicalConfigText(plain)};
+  for (const ModelConfig& other : others) texts.insert(CanonicalConfigText(other));
+  EXPECT_EQ(texts.size(), others.size() + 1);
 }
 
 }  // namespace
