@@ -5,13 +5,16 @@
 
 #include "absl/status/statusor.h"
 #include "ropelab/v1/measurement.pb.h"
+#include "worker/formats/tokenizer/tokenizer.h"
 #include "worker/measure/measurement.h"
+#include "worker/measure/texts.h"
 #include "worker/model/loaded_model.h"
 
 namespace ropelab::measure {
 
 // Per layer and range of heads (or, beyond 32768 offsets, of offsets) a SlashBlock. EXPERIMENTS.md 1.
-absl::StatusOr<Outcome> MeasureSlashProfile(const v1::SlashProfile& request, const model::LoadedModel& model,
+// `resources` holds a model, and what the source of the prompts needs.
+absl::StatusOr<Outcome> MeasureSlashProfile(const v1::SlashProfile& request, const Resources& resources,
                                             Recorder& recorder);
 int64_t SlashProfileBytes(const v1::SlashProfile& request, const model::LoadedModel& model);
 
@@ -24,6 +27,11 @@ int64_t SamplingBytes(const v1::Sampling& request, const model::LoadedModel& mod
 absl::StatusOr<Outcome> MeasureInspection(const v1::InspectionTensors& request,
                                           const model::LoadedModel& model, Recorder& recorder);
 int64_t InspectionTensorsBytes(const v1::InspectionTensors& request, const model::LoadedModel& model);
+
+// One DocumentLengths; nothing is fed to a model.
+absl::StatusOr<Outcome> MeasureTextLengths(const v1::TextLengths& request,
+                                           const formats::Tokenizer& tokenizer, Texts& texts,
+                                           Recorder& recorder);
 
 // One GeometryFigures with the artifact scores.safetensors. EXPERIMENTS.md 13; needs no model.
 absl::StatusOr<Outcome> MeasureRopeGeometry(const v1::RopeGeometryFigures& request, Recorder& recorder);

@@ -10,44 +10,50 @@
 namespace ropelab::measure {
 namespace {
 
-// Every kind of measurement there is. `model` is null exactly where needs_model is false.
+// Every kind of measurement there is. `run` finds in the resources what NeedsOf names; `bytes` gets a null
+// model exactly where needs_model is false.
 struct Kind {
   v1::Measurement::KindCase kind;
   const char* name;
   bool needs_model;
-  absl::StatusOr<Outcome> (*run)(const v1::Measurement&, const model::LoadedModel*, Recorder&);
+  absl::StatusOr<Outcome> (*run)(const v1::Measurement&, const Resources&, Recorder&);
   int64_t (*bytes)(const v1::Measurement&, const model::LoadedModel*);
 };
 
 constexpr std::array kKinds = {
     Kind{v1::Measurement::kSlashProfile, "slash_profile", true,
-         [](const v1::Measurement& m, const model::LoadedModel* model, Recorder& recorder) {
-           return MeasureSlashProfile(m.slash_profile(), *model, recorder);
+         [](const v1::Measurement& m, const Resources& resources, Recorder& recorder) {
+           return MeasureSlashProfile(m.slash_profile(), resources, recorder);
          },
          [](const v1::Measurement& m, const model::LoadedModel* model) {
            return SlashProfileBytes(m.slash_profile(), *model);
          }},
     Kind{v1::Measurement::kSampling, "sampling", true,
-         [](const v1::Measurement& m, const model::LoadedModel* model, Recorder& recorder) {
-           return MeasureSampling(m.sampling(), *model, recorder);
+         [](const v1::Measurement& m, const Resources& resources, Recorder& recorder) {
+           return MeasureSampling(m.sampling(), *resources.model, recorder);
          },
          [](const v1::Measurement& m, const model::LoadedModel* model) {
            return SamplingBytes(m.sampling(), *model);
          }},
     Kind{v1::Measurement::kRopeGeometry, "rope_geometry", false,
-         [](const v1::Measurement& m, const model::LoadedModel*, Recorder& recorder) {
+         [](const v1::Measurement& m, const Resources&, Recorder& recorder) {
            return MeasureRopeGeometry(m.rope_geometry(), recorder);
          },
          [](const v1::Measurement& m, const model::LoadedModel*) {
            return RopeGeometryBytes(m.rope_geometry());
          }},
     Kind{v1::Measurement::kInspection, "inspection", true,
-         [](const v1::Measurement& m, const model::LoadedModel* model, Recorder& recorder) {
-           return MeasureInspection(m.inspection(), *model, recorder);
+         [](const v1::Measurement& m, const Resources& resources, Recorder& recorder) {
+           return MeasureInspection(m.inspection(), *resources.model, recorder);
          },
          [](const v1::Measurement& m, const model::LoadedModel* model) {
            return InspectionTensorsBytes(m.inspection(), *model);
          }},
+    Kind{v1::Measurement::kTextLengths, "text_lengths", false,
+         [](const v1::Measurement& m, const Resources& resources, Recorder& recorder) {
+           return MeasureTextLengths(m.text_lengths(), *resources.tokenizer, *resources.texts, recorder);
+         },
+         [](const v1::Measurement&, const model::LoadedModel*) { return int64_t{0}; }},
 };
 
 absl::StatusOr<const Kind*> FindKind(const v1::Measurement& measurement) {
@@ -69,17 +75,40 @@ absl::Status Admit(const Kind& kind, const v1::Measurement& measurement, const m
                    " MiB; shorten the prompts or the range of offsets, or give the worker more memory"));
 }
 
+absl::Status CheckResources(const Kind& kind, const Needs& needs, const Resources& resources) {
+  const char* missing = needs.model && resources.model == nullptr           ? "a model"
+                        : needs.tokenizer && resources.tokenizer == nullptr ? "a tokenizer"
+                        : needs.texts && resources.texts == nullptr         ? "the texts of a corpus"
+                                                                            : nullptr;
+  if (missing == nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(kind.name, " needs ", missing, " and the task names none"));
+}
+
 }  // namespace
+
+Needs NeedsOf(const v1::Measurement& measurement) {
+  Needs needs;
+  for (const Kind& kind : kKinds) needs.model |= kind.kind == measurement.kind_case() && kind.needs_model;
+  const v1::PromptBlock& prompts = measurement.slash_profile().prompts();
+  needs.texts = measurement.has_text_lengths() || prompts.has_corpus();
+  needs.tokenizer = needs.texts || prompts.has_generated();
+  return needs;
+}
 
 absl::StatusOr<Outcome> Measure(const v1::Measurement& measurement, const model::LoadedModel* model,
                                 const Limits& limits, Recorder& recorder) {
+  return Measure(measurement, Resources{.model = model}, limits, recorder);
+}
+
+absl::StatusOr<Outcome> Measure(const v1::Measurement& measurement, const Resources& resources,
+                                const Limits& limits, Recorder& recorder) {
   ROPELAB_ASSIGN_OR_RETURN(const Kind* const kind, FindKind(measurement));
-  if (kind->needs_model && model == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat(kind->name, " needs a model and the task names none"));
-  }
+  ROPELAB_RETURN_IF_ERROR(CheckResources(*kind, NeedsOf(measurement), resources));
+  const model::LoadedModel* model = kind->needs_model ? resources.model : nullptr;
   ROPELAB_RETURN_IF_ERROR(Admit(*kind, measurement, model, limits));
   try {
-    return kind->run(measurement, model, recorder);
+    return kind->run(measurement, resources, recorder);
   } catch (const c10::Error& error) {
     return absl::InternalError(absl::StrCat(kind->name, ": libtorch says: ", error.what_without_backtrace()));
   } catch (const std::bad_alloc&) {

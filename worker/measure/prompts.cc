@@ -7,6 +7,7 @@
 #include "common/status_macros.h"
 #include "worker/engine/decoder.h"
 #include "worker/engine/random.h"
+#include "worker/measure/text_prompts.h"
 
 namespace ropelab::measure {
 namespace {
@@ -67,6 +68,28 @@ absl::StatusOr<std::vector<TokenIds>> GivenPrompts(const v1::TokenIdPrompts& giv
   return prompts;
 }
 
+absl::StatusOr<std::vector<TokenIds>> PromptsOf(const v1::PromptBlock& block,
+                                                const formats::ModelConfig& config,
+                                                const Resources& resources) {
+  const bool from_text = block.has_corpus() || block.has_generated();
+  if (from_text && (resources.tokenizer == nullptr || (block.has_corpus() && resources.texts == nullptr))) {
+    return absl::FailedPreconditionError("prompts from text need a tokenizer, and here is none");
+  }
+  switch (block.source_case()) {
+    case v1::PromptBlock::kUniform:
+      return UniformPrompts(block.uniform(), block.samples(), config);
+    case v1::PromptBlock::kGiven:
+      return GivenPrompts(block.given(), block.samples());
+    case v1::PromptBlock::kCorpus:
+      return CorpusPrompts(block.corpus(), block.samples(), config, *resources.tokenizer, *resources.texts);
+    case v1::PromptBlock::kGenerated:
+      return GeneratedPrompts(block.generated(), block.samples(), config, *resources.tokenizer);
+    case v1::PromptBlock::SOURCE_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError("the block names no source of prompts that this worker knows");
+}
+
 }  // namespace
 
 absl::Status CheckSamples(const v1::SampleBlock& samples) {
@@ -81,14 +104,10 @@ absl::Status CheckSamples(const v1::SampleBlock& samples) {
 }
 
 absl::StatusOr<std::vector<TokenIds>> RealizePrompts(const v1::PromptBlock& block,
-                                                     const formats::ModelConfig& config) {
+                                                     const formats::ModelConfig& config,
+                                                     const Resources& resources) {
   ROPELAB_RETURN_IF_ERROR(CheckSamples(block.samples()));
-  absl::StatusOr<std::vector<TokenIds>> prompts =
-      block.source_case() == v1::PromptBlock::kUniform
-          ? UniformPrompts(block.uniform(), block.samples(), config)
-      : block.source_case() == v1::PromptBlock::kGiven
-          ? GivenPrompts(block.given(), block.samples())
-          : absl::InvalidArgumentError("the block names no source of prompts that this worker knows");
+  absl::StatusOr<std::vector<TokenIds>> prompts = PromptsOf(block, config, resources);
   if (!prompts.ok()) return prompts.status();
   for (size_t s = 0; s < prompts->size(); ++s) {
     if (const absl::Status status = engine::CheckPrompt((*prompts)[s], config); !status.ok()) {
@@ -102,6 +121,8 @@ absl::StatusOr<std::vector<TokenIds>> RealizePrompts(const v1::PromptBlock& bloc
 
 int64_t LongestPrompt(const v1::PromptBlock& block) {
   if (block.has_uniform()) return block.uniform().tokens();
+  if (block.has_corpus()) return block.corpus().tokens();
+  if (block.has_generated()) return block.generated().tokens();
   int64_t longest = 0;
   for (const v1::TokenIds& prompt : block.given().prompts())
     longest = std::max<int64_t>(longest, prompt.ids_size());

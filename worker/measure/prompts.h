@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "ropelab/v1/measurement.pb.h"
 #include "worker/formats/model_config.h"
+#include "worker/measure/measurement.h"
 
 namespace ropelab::measure {
 
@@ -21,9 +22,10 @@ inline constexpr int64_t kBlockSamples = 8;
 absl::Status CheckSamples(const v1::SampleBlock& samples);
 
 // The block's prompts in sample order, each checked against the model. INVALID_ARGUMENT names the sample and
-// what is wrong.
+// what is wrong. `resources` holds what the source needs: a tokenizer for texts, and the texts of a corpus.
 absl::StatusOr<std::vector<TokenIds>> RealizePrompts(const v1::PromptBlock& block,
-                                                     const formats::ModelConfig& config);
+                                                     const formats::ModelConfig& config,
+                                                     const Resources& resources = {});
 
 // Tokens of the longest prompt, from the request alone.
 int64_t LongestPrompt(const v1::PromptBlock& block);

@@ -160,11 +160,12 @@ absl::Status Profiler::EmitAll() {
 
 }  // namespace
 
-absl::StatusOr<Outcome> MeasureSlashProfile(const v1::SlashProfile& request, const model::LoadedModel& model,
+absl::StatusOr<Outcome> MeasureSlashProfile(const v1::SlashProfile& request, const Resources& resources,
                                             Recorder& recorder) {
+  const model::LoadedModel& model = *resources.model;
   ROPELAB_ASSIGN_OR_RETURN(const Scoring scoring, ReadScoring(request));
   ROPELAB_ASSIGN_OR_RETURN(const std::vector<TokenIds> prompts,
-                           RealizePrompts(request.prompts(), model.config));
+                           RealizePrompts(request.prompts(), model.config, resources));
   ROPELAB_RETURN_IF_ERROR(CheckOffsets(scoring, prompts, request.prompts().samples().first_sample()));
   Profiler profiler(model.config, scoring, static_cast<int64_t>(prompts.size()), recorder);
   const engine::ForwardOptions options{.logit_rows = {}, .outputs = false};
