@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <chrono>
 #include <exception>
 #include <filesystem>
 #include <new>
@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/clock.h"
 #include "common/status_macros.h"
+#include "spdlog/spdlog.h"
 #include "worker/formats/checkpoint.h"
 #include "worker/formats/families.h"
 #include "worker/model/loaded_model.h"
@@ -48,6 +50,7 @@ absl::Status ReadWeights(const std::shared_ptr<const formats::Checkpoint>& check
   for (const WeightSlot& slot : slots)
     total += static_cast<int64_t>(checkpoint->Find(slot.name)->bytes.size());
   int64_t done = 0;
+  const auto began = Clock::Real().Monotonic();
   progress(done, total);
   for (const WeightSlot& slot : slots) {
     const formats::TensorEntry& entry = *checkpoint->Find(slot.name);
@@ -57,6 +60,8 @@ absl::Status ReadWeights(const std::shared_ptr<const formats::Checkpoint>& check
     done += static_cast<int64_t>(entry.bytes.size());
     progress(done, total);
   }
+  const double seconds = std::chrono::duration<double>(Clock::Real().Monotonic() - began).count();
+  spdlog::info("{}: {} bytes of weights read in {:.3f} s", model->directory, total, seconds);
   return absl::OkStatus();
 }
 

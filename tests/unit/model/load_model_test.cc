@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/unit/absent.h"
@@ -206,9 +207,114 @@ TEST(LoadModel, RefusesAModelBeyondTheMemoryLimitWithTheFigures) {
   const auto model = Load(directory.path(), at::kFloat, 159);
   ASSERT_EQ(model.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(model.status().message()), HasSubstr("need 160 bytes"));
-  EXPECT_THAT(std::string(model.status().message()), HasSubstr("159"));
+  EXPECT_THAT(std::string(model.status().message()), HasSubstr("159 (0.00 GiB) may be used"));
   EXPECT_TRUE(Load(directory.path(), at::kFloat, 160).ok());
   EXPECT_TRUE(Load(directory.path(), at::kBFloat16, 80).ok());
+}
+
+TEST(ModelBytes, IsWhatLoadModelTakesAndReadsHeadersOnly) {
+  TemporaryDirectory directory;
+  std::vector<formats::NamedTensor> tensors = TinyTensors();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(tensors[4].bytes.data(), &nan, sizeof(nan));
+  WriteTiny(directory, tensors);
+  EXPECT_EQ(*ModelBytes(directory.path(), at::kFloat), 160);
+  EXPECT_EQ(*ModelBytes(directory.path(), at::kBFloat16), 80);
+  EXPECT_EQ(ModelBytes(directory.path(), at::kDouble).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ModelBytes(directory.path() + "/none", at::kFloat).status().code(), absl::StatusCode::kNotFound);
+}
+
+// An embedding of 24 MiB, which is read in several pieces; values that every dtype holds exactly.
+class Large : public ::testing::Test {
+ protected:
+  static constexpr int64_t kRows = 3 << 20;
+  Large() {
+    std::string config = kConfig;
+    config.replace(config.find("\"vocab_size\":3"), 14, "\"vocab_size\":" + std::to_string(kRows));
+    directory_.Write("config.json", config);
+    tensors_ = TinyTensors();
+    tensors_[0] = {tensors_[0].name, "F32", {kRows, 2}, std::string(kRows * 2 * sizeof(float), '\0')};
+    for (int64_t i = 0; i < kRows * 2; ++i) Set(i, static_cast<float>(i % 251));
+  }
+  void Set(int64_t index, float value) {
+    std::memcpy(tensors_[0].bytes.data() + static_cast<size_t>(index) * sizeof(value), &value, sizeof(value));
+  }
+  absl::StatusOr<std::shared_ptr<const LoadedModel>> LoadAs(at::ScalarType dtype, bool odd) {
+    std::vector<formats::NamedTensor> tensors = tensors_;
+    if (odd) tensors.insert(tensors.begin(), {"rotary_emb.inv_freq", "U8", {1}, "x"});
+    EXPECT_TRUE(formats::WriteSafetensors(directory_.File("model.safetensors"), tensors).ok());
+    return Load(directory_.path(), dtype);
+  }
+  TemporaryDirectory directory_;
+  std::vector<formats::NamedTensor> tensors_;
+};
+
+TEST_F(Large, TensorsKeepTheirValuesThroughThePieces) {
+  const at::Tensor expected = at::arange(kRows * 2, at::kInt).remainder(251).view({kRows, 2});
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const bool odd : {false, true}) {
+      const auto model = LoadAs(dtype, odd);
+      ASSERT_TRUE(model.ok()) << model.status();
+      EXPECT_TRUE((*model)->weights.embedding.equal(expected.to(dtype))) << c10::toString(dtype) << odd;
+    }
+  }
+}
+
+TEST_F(Large, ABadValueInTheLastPieceIsFound) {
+  Set(kRows * 2 - 1, 1e20f);
+  EXPECT_TRUE(LoadAs(at::kFloat, false).ok());
+  EXPECT_THAT(std::string(LoadAs(at::kHalf, false).status().message()),
+              HasSubstr("beyond the range of float16"));
+  Set(kRows * 2 - 1, std::numeric_limits<float>::infinity());
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const bool odd : {false, true}) {
+      const absl::Status status = LoadAs(dtype, odd).status();
+      EXPECT_THAT(std::string(status.message()), HasSubstr("embed_tokens.weight holds NaN or infinity"));
+    }
+  }
+}
+
+// Conversion by pieces is ATen's conversion of the whole, for every number there is in 16 bits.
+TEST(LoadModel, ConvertsEverySixteenBitNumberAsATenDoes) {
+  for (const auto& [name, type, exponent] :
+       {std::tuple("BF16", at::kBFloat16, 0x7f80), std::tuple("F16", at::kHalf, 0x7c00)}) {
+    std::vector<int16_t> words;
+    for (int word = 0; word < 65536; ++word) {
+      if ((word & exponent) != exponent) words.push_back(static_cast<int16_t>(word));
+    }
+    const auto count = static_cast<int64_t>(words.size());
+    const std::string bytes(reinterpret_cast<const char*>(words.data()), words.size() * 2);
+    TemporaryDirectory directory;
+    std::string config = kConfig;
+    config.replace(config.find("\"vocab_size\":3"), 14, "\"vocab_size\":" + std::to_string(count / 2));
+    directory.Write("config.json", config);
+    std::vector<formats::NamedTensor> tensors = TinyTensors();
+    tensors[0] = {tensors[0].name, name, {count / 2, 2}, bytes};
+    tensors.insert(tensors.begin(), {"rotary_emb.inv_freq", "U8", {1}, "x"});
+    ASSERT_TRUE(formats::WriteSafetensors(directory.File("model.safetensors"), tensors).ok());
+    const auto model = Load(directory.path());
+    ASSERT_TRUE(model.ok()) << model.status();
+    const at::Tensor whole = at::from_blob(words.data(), {count / 2, 2}, at::TensorOptions().dtype(type));
+    EXPECT_TRUE((*model)->weights.embedding.equal(whole.to(at::kFloat)));
+  }
+}
+
+TEST(LoadModel, RefusesAWeightOfNoElements) {
+  std::vector<formats::NamedTensor> tensors = TinyTensors();
+  tensors[3] = {tensors[3].name, "F32", {0, 2}, ""};
+  ExpectRefused(tensors, {"model.safetensors", "k_proj.weight", "[0, 2]", "[2, 2]"});
+}
+
+TEST(LoadModel, RefusesAnIndexThatNamesAMissingShard) {
+  TemporaryDirectory directory;
+  directory.Write("config.json", kConfig);
+  std::string map;
+  for (const formats::NamedTensor& tensor : TinyTensors())
+    map += (map.empty() ? "\"" : ",\"") + tensor.name + "\":\"model-1-of-2.safetensors\"";
+  directory.Write("model.safetensors.index.json", "{\"weight_map\":{" + map + "}}");
+  const absl::Status status = Load(directory.path()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("model-1-of-2.safetensors"));
 }
 
 TEST(LoadModel, ReportsProgressUpToTheTotal) {
