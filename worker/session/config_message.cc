@@ -1,5 +1,7 @@
 #include "worker/session/config_message.h"
 
+#include <algorithm>
+#include <optional>
 #include <set>
 
 namespace ropelab::session {
@@ -21,7 +23,9 @@ int64_t CountParameters(const formats::ModelConfig& config) {
   const int64_t m = config.intermediate_size;
   const int64_t query_rows = config.query_heads * config.head_dim;
   const int64_t kv_rows = config.kv_heads * config.head_dim;
-  int64_t layer = 2 * d;                                     // norms
+  int64_t layer = config.norm_placement == formats::NormPlacement::kBeforeAndAfter ? 4 * d : 2 * d;
+  if (config.query_key_norm == formats::QueryKeyNorm::kPerHead) layer += 2 * config.head_dim;
+  if (config.query_key_norm == formats::QueryKeyNorm::kAllHeads) layer += query_rows + kv_rows;
   layer += (query_rows + 2 * kv_rows) * d + d * query_rows;  // q, k, v, o
   layer += 3 * m * d;                                        // gate, up, down
   if (config.qkv_bias) layer += query_rows + 2 * kv_rows;
@@ -31,7 +35,40 @@ int64_t CountParameters(const formats::ModelConfig& config) {
   return embeddings + config.layers * layer + d;
 }
 
-v1::ModelConfig ToMessage(const formats::ModelConfig& config) {
+TokenizerFacts FactsOf(const formats::Tokenizer& tokenizer) {
+  return {tokenizer.vocabulary(), tokenizer.special_ids(), tokenizer.prefix_ids()};
+}
+
+namespace {
+
+void AddTokens(const formats::ModelConfig& config, const TokenizerFacts* tokenizer,
+               v1::ModelConfig& message) {
+  std::optional<int32_t> bos = config.bos_token_id;
+  std::set<int32_t> special(config.eos_token_ids.begin(), config.eos_token_ids.end());
+  if (bos) special.insert(*bos);
+  int64_t vocabulary = config.vocabulary;
+  message.set_has_tokenizer(tokenizer != nullptr);
+  if (tokenizer != nullptr) {
+    vocabulary = std::min(vocabulary, tokenizer->vocabulary);
+    for (const int32_t id : tokenizer->special_ids) {
+      if (id < vocabulary) special.insert(id);
+    }
+    // A BOS without an embedding can be put before no prompt.
+    if (tokenizer->prefix_ids.size() == 1 && tokenizer->prefix_ids[0] < vocabulary) {
+      bos = tokenizer->prefix_ids[0];
+      message.set_tokenizer_adds_bos(true);
+      special.insert(*bos);
+    }
+  }
+  message.set_vocabulary(vocabulary);
+  if (bos) message.set_bos_token_id(*bos);
+  message.mutable_special_token_ids()->Add(special.begin(), special.end());
+  message.mutable_eos_token_ids()->Add(config.eos_token_ids.begin(), config.eos_token_ids.end());
+}
+
+}  // namespace
+
+v1::ModelConfig ToMessage(const formats::ModelConfig& config, const TokenizerFacts* tokenizer) {
   v1::ModelConfig message;
   message.set_family(config.family);
   message.set_layers(config.layers);
@@ -40,22 +77,14 @@ v1::ModelConfig ToMessage(const formats::ModelConfig& config) {
   message.set_head_dim(config.head_dim);
   message.set_hidden_size(config.hidden_size);
   message.set_intermediate_size(config.intermediate_size);
-  message.set_vocabulary(config.vocabulary);
   message.set_max_positions(config.max_positions);
   message.mutable_sliding_window()->Add(config.sliding_window.begin(), config.sliding_window.end());
   const std::vector<double> inverse = formats::InverseFrequencies(config);
   message.mutable_inv_freq()->Add(inverse.begin(), inverse.end());
-  std::set<int32_t> special(config.eos_token_ids.begin(), config.eos_token_ids.end());
-  if (config.bos_token_id) {
-    message.set_bos_token_id(*config.bos_token_id);
-    special.insert(*config.bos_token_id);
-  }
-  message.mutable_special_token_ids()->Add(special.begin(), special.end());
-  message.mutable_eos_token_ids()->Add(config.eos_token_ids.begin(), config.eos_token_ids.end());
+  AddTokens(config, tokenizer, message);
   message.set_dtype(ToMessage(config.dtype));
   message.set_parameters(CountParameters(config));
   message.set_tied_embeddings(config.tied_embeddings);
-  message.set_tokenizer_adds_bos(false);
   return message;
 }
 

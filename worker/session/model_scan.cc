@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <set>
 #include <system_error>
 
@@ -12,7 +14,9 @@
 #include "common/status_macros.h"
 #include "spdlog/spdlog.h"
 #include "worker/formats/checkpoint.h"
+#include "worker/formats/tokenizer/tokenizer.h"
 #include "worker/session/config_message.h"
+#include "worker/session/verification.h"
 
 namespace ropelab::session {
 namespace {
@@ -21,23 +25,53 @@ namespace fs = std::filesystem;
 
 constexpr size_t kProblemBytes = 2000;
 
-absl::Status Fill(const FoundModel& model, v1::ModelAnnouncement& announcement) {
-  ROPELAB_ASSIGN_OR_RETURN(const formats::ModelConfig config, formats::ReadConfig(model.directory));
-  *announcement.mutable_config() = ToMessage(config);
-  announcement.set_config_hash(formats::ConfigHash(config));
-  ROPELAB_ASSIGN_OR_RETURN(const std::string tokenizer, formats::TokenizerHash(model.directory));
-  announcement.set_tokenizer_hash(tokenizer);
-  ROPELAB_ASSIGN_OR_RETURN(const formats::Checkpoint checkpoint, formats::Checkpoint::Open(model.directory));
-  announcement.set_bytes(checkpoint.bytes());
-  return absl::OkStatus();
-}
-
 // Models are looked at anew before every session; the same complaint need not come each time.
-void WarnOnce(const std::string& name, const std::string& problem) {
+void WarnOnce(const std::string& message) {
   static Mutex mutex;
   static std::set<std::string> said;
   MutexLock lock(&mutex);
-  if (said.insert(name + problem).second) spdlog::warn("model {} cannot be used: {}", name, problem);
+  if (said.insert(message).second) spdlog::warn("{}", message);
+}
+
+void WarnUnusable(const std::string& name, const std::string& problem) {
+  WarnOnce(absl::StrCat("model ", name, " cannot be used: ", problem));
+}
+
+// A tokenizer takes its time to read and says the same for the same bytes, whose hash is `hash`. No value:
+// there is none that can be used, and the log says why. Models without one serve work on token ids.
+std::optional<TokenizerFacts> ReadTokenizer(const FoundModel& model, const std::string& hash) {
+  static Mutex mutex;
+  static std::map<std::string, TokenizerFacts> known;
+  if (hash.empty()) return std::nullopt;
+  {
+    MutexLock lock(&mutex);
+    if (const auto found = known.find(hash); found != known.end()) return found->second;
+  }
+  const auto tokenizer = formats::Tokenizer::Read((fs::path(model.directory) / "tokenizer.json").string());
+  if (!tokenizer.ok()) {
+    WarnOnce(absl::StrCat("model ", model.name, " is used without its tokenizer: ",
+                          Printable(std::string(tokenizer.status().message()), kProblemBytes)));
+    return std::nullopt;
+  }
+  TokenizerFacts facts = FactsOf(**tokenizer);
+  const absl::StatusOr<std::string> after = formats::TokenizerHash(model.directory);
+  if (after.ok() && *after == hash) {  // not changed in between
+    MutexLock lock(&mutex);
+    known.emplace(hash, facts);
+  }
+  return facts;
+}
+
+absl::Status Fill(const FoundModel& model, v1::ModelAnnouncement& announcement) {
+  ROPELAB_ASSIGN_OR_RETURN(const formats::ModelConfig config, formats::ReadConfig(model.directory));
+  announcement.set_config_hash(formats::ConfigHash(config));
+  ROPELAB_ASSIGN_OR_RETURN(const std::string hash, formats::TokenizerHash(model.directory));
+  announcement.set_tokenizer_hash(hash);
+  const std::optional<TokenizerFacts> tokenizer = ReadTokenizer(model, hash);
+  *announcement.mutable_config() = ToMessage(config, tokenizer.has_value() ? &*tokenizer : nullptr);
+  ROPELAB_ASSIGN_OR_RETURN(const formats::Checkpoint checkpoint, formats::Checkpoint::Open(model.directory));
+  announcement.set_bytes(checkpoint.bytes());
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -58,15 +92,16 @@ absl::StatusOr<std::vector<FoundModel>> FindModels(const std::vector<std::string
       if (!fs::exists(path / "config.json", unreadable)) continue;
       const std::string name = path.filename().string();
       if (!IsPlainText(name)) {
-        WarnOnce(Printable(name, name.size()),
-                 absl::StrCat("its name in ", root, " holds a control character or is not UTF-8; rename it"));
+        WarnUnusable(
+            Printable(name, name.size()),
+            absl::StrCat("its name in ", root, " holds a control character or is not UTF-8; rename it"));
         continue;
       }
       const auto twin =
           std::find_if(found.begin(), found.end(), [&](const FoundModel& m) { return m.name == name; });
       if (twin != found.end()) {
-        spdlog::warn("model {} lies in {} and in {}; the first is used", name, twin->directory,
-                     path.string());
+        WarnOnce(absl::StrCat("model ", name, " lies in ", twin->directory, " and in ", path.string(),
+                              "; the first is used"));
         continue;
       }
       found.push_back({name, path.string()});
@@ -75,6 +110,17 @@ absl::StatusOr<std::vector<FoundModel>> FindModels(const std::vector<std::string
   std::sort(found.begin(), found.end(),
             [](const FoundModel& a, const FoundModel& b) { return a.name < b.name; });
   return found;
+}
+
+std::string ModelsStamp(const std::vector<std::string>& roots) {
+  const absl::StatusOr<std::vector<FoundModel>> models = FindModels(roots);
+  if (!models.ok()) return models.status().ToString();
+  std::string stamp;
+  for (const FoundModel& model : *models) {
+    const absl::StatusOr<std::string> files = formats::DirectoryStamp(model.directory);
+    absl::StrAppend(&stamp, model.directory, ": ", files.ok() ? *files : files.status().ToString(), "\n");
+  }
+  return stamp;
 }
 
 std::string NoModelsAdvice(const std::vector<std::string>& roots) {
@@ -108,13 +154,16 @@ v1::ModelAnnouncement Announce(const FoundModel& model, const std::string& cache
   announcement.set_name(model.name);
   if (const absl::Status status = Fill(model, announcement); !status.ok()) {
     announcement.set_problem(Printable(std::string(status.message()), kProblemBytes));
-    WarnOnce(model.name, announcement.problem());
+    WarnUnusable(model.name, announcement.problem());
     return announcement;
   }
   // Refusing to go on stops before the first byte unless the cache answers.
   const absl::StatusOr<std::string> known =
       formats::WeightsHash(model.directory, cache_dir, [](int64_t, int64_t) { return false; });
-  if (known.ok()) announcement.set_weights_hash(*known);
+  if (!known.ok()) return announcement;
+  announcement.set_weights_hash(*known);
+  if (auto report = ReadVerification(cache_dir, *known, announcement.config_hash()))
+    *announcement.mutable_verification() = *std::move(report);
   return announcement;
 }
 

@@ -17,6 +17,8 @@ struct FoundModel {
 // Directories with a config.json directly under the roots, sorted by name. A name under two roots belongs to
 // the first root; the other is left out with a warning. A root that cannot be read is INVALID_ARGUMENT.
 absl::StatusOr<std::vector<FoundModel>> FindModels(const std::vector<std::string>& roots);
+// The models' names and their files' stamps, without reading a weight: differs when announcements would.
+std::string ModelsStamp(const std::vector<std::string>& roots);
 // What to tell whoever started a worker that found none; a root that is itself a model is named.
 std::string NoModelsAdvice(const std::vector<std::string>& roots);
 // NOT_FOUND names the roots.
@@ -24,7 +26,7 @@ absl::StatusOr<FoundModel> FindModel(const std::vector<std::string>& roots, cons
 
 // Everything but the weights' bytes is read here; a weights hash that `cache_dir` knows for the files as they
 // are is announced, an unknown one is left to be asked for. What does not parse is announced with its
-// problem.
+// problem; a tokenizer that does not is warned of, and the model announced without one.
 v1::ModelAnnouncement Announce(const FoundModel& model, const std::string& cache_dir);
 
 }  // namespace ropelab::session
