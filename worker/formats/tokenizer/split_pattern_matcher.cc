@@ -19,6 +19,8 @@ constexpr uint32_t kHeapKibibytes = 64 * 1024;  // for the interpreter, where a 
 // one repeated class runs over. The patterns of real tokenizers stay below kCheapSteps at any place of any
 // text.
 constexpr size_t kCheapSteps = 1000;
+// Without JIT, PCRE2 also counts each character that a repeated class gives back.
+constexpr size_t kCheapStepsWithoutJit = 100000;
 constexpr size_t kStepsPerSymbol = 16;
 constexpr int kCostlyStarts = 16;
 constexpr size_t kKeptSymbols = 4 * 1024 * 1024;
@@ -89,14 +91,15 @@ int SymbolMatcher::Code::Run(std::span<const uint8_t> text, size_t at, size_t st
 SymbolMatcher::Outcome SymbolMatcher::Find(std::span<const uint8_t> text, size_t at, SymbolScratch& scratch,
                                            size_t& begin, size_t& end) const {
   const PCRE2_SIZE* const ends = pcre2_get_ovector_pointer(scratch.match_data_);
-  int found = search_.Run(text, at, kCheapSteps, scratch);
+  const size_t cheap = search_.jit ? kCheapSteps : kCheapStepsWithoutJit;
+  int found = search_.Run(text, at, cheap, scratch);
   // Somewhere from `at` on the pattern takes many steps: go from place to place, and spend more where needed.
   const bool costly = found == PCRE2_ERROR_MATCHLIMIT;
   for (size_t start = at; costly && start < text.size(); ++start) {
-    found = here_.Run(text, start, kCheapSteps, scratch);
+    found = here_.Run(text, start, cheap, scratch);
     if (found == PCRE2_ERROR_MATCHLIMIT) {
       if (scratch.costly_starts_left_ == 0) return Outcome::kGaveUp;
-      found = here_.Run(text, start, (text.size() - start) * kStepsPerSymbol + kCheapSteps, scratch);
+      found = here_.Run(text, start, (text.size() - start) * kStepsPerSymbol + cheap, scratch);
       // A long match pays for its steps: nobody looks at its characters again.
       if (found < 0 || ends[1] - ends[0] < kCheapSteps) --scratch.costly_starts_left_;
     }
