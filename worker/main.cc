@@ -87,6 +87,7 @@ int Serve(const session::WorkerOptions& options) {
   session_options.channel = [&] { return session::MakeChannel(options.server.target, *credentials); };
   session_options.token = token;
   session_options.hello = [&] { return session::MakeHello(facts, cache.MostRecentWeightsHash()); };
+  session_options.models_stamp = [&] { return session::ModelsStamp(options.models); };
   session_options.run_task = session::MakeTaskFunction(&cache);
   session_options.hash = [&](const std::string& model, absl::FunctionRef<bool(int64_t, int64_t)> keep_going) {
     return cache.Hash(model, keep_going);

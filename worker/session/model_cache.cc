@@ -2,10 +2,12 @@
 
 #include <malloc.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "common/clock.h"
 #include "common/printable.h"
@@ -14,6 +16,7 @@
 #include "worker/formats/checkpoint.h"
 #include "worker/session/config_message.h"
 #include "worker/session/model_scan.h"
+#include "worker/session/verification.h"
 
 namespace ropelab::session {
 namespace {
@@ -35,7 +38,7 @@ absl::StatusOr<at::ScalarType> ScalarType(v1::Dtype::Value dtype) {
   }
 }
 
-// The parts of two stamps that differ, so that the message names the file.
+// The files whose stamps differ, so that the message names them.
 std::string Difference(const std::string& before, const std::string& after) {
   const std::vector<std::string> was = absl::StrSplit(before, ';');
   const std::vector<std::string> is = absl::StrSplit(after, ';');
@@ -45,6 +48,13 @@ std::string Difference(const std::string& before, const std::string& after) {
     if (a != b) return absl::StrCat(a, " became ", b);
   }
   return "no file";
+}
+
+// What a load came to, as a metric's label.
+std::string OutcomeOf(const absl::Status& status) {
+  if (status.ok()) return "loaded";
+  if (absl::IsCancelled(status)) return "cancelled";
+  return absl::IsFailedPrecondition(status) ? "refused" : "failed";
 }
 
 absl::Status CheckIdentity(const std::string& name, const std::string& directory,
@@ -58,7 +68,7 @@ absl::Status CheckIdentity(const std::string& name, const std::string& directory
                {"tokenizer.json", wanted.tokenizer_hash(), found.tokenizer_hash()}};
   for (const auto& part : parts) {
     if (part.wanted != part.found) {
-      return absl::AbortedError(
+      return absl::FailedPreconditionError(
           absl::StrCat("model ", name, " in ", directory, ": ", part.what, " changed: the task is on ",
                        part.wanted.empty() ? "none" : part.wanted.substr(0, 16), ", the directory holds ",
                        part.found.empty() ? "none" : part.found.substr(0, 16),
@@ -75,26 +85,40 @@ absl::StatusOr<std::shared_ptr<const model::LoadedModel>> ModelCache::Get(
   const v1::ModelIdentity& wanted = grant.measurement().model();
   ROPELAB_ASSIGN_OR_RETURN(const FoundModel found, FindModel(options_.roots, grant.model()));
   ROPELAB_ASSIGN_OR_RETURN(const std::string stamp, formats::DirectoryStamp(found.directory));
+  std::string difference;
   {
     MutexLock lock(&mutex_);
-    for (auto held = held_.begin(); held != held_.end(); ++held) {
-      if (held->directory != found.directory) continue;
-      if (held->stamp != stamp) {
-        const std::string difference = Difference(held->stamp, stamp);
-        Drop(held);
-        return absl::AbortedError(absl::StrCat("model ", found.name, " in ", found.directory,
-                                               " changed after it was loaded: ", difference));
+    for (auto held = held_.begin(); held != held_.end();) {
+      const auto here = held++;
+      if (here->directory != found.directory) continue;
+      if (here->stamp != stamp) {
+        // The mapped bytes are no longer vouched for. Files that were only touched hash as before.
+        difference = Difference(here->stamp, stamp);
+        spdlog::warn("model {} in {} is loaded anew: {}", found.name, found.directory, difference);
+        Drop(here);
+        continue;
       }
-      if (held->identity.dtype() != wanted.dtype()) continue;
-      ROPELAB_RETURN_IF_ERROR(CheckIdentity(found.name, found.directory, wanted, held->identity));
-      held_.splice(held_.begin(), held_, held);
+      if (here->identity.dtype() != wanted.dtype()) continue;
+      ROPELAB_RETURN_IF_ERROR(CheckIdentity(found.name, found.directory, wanted, here->identity));
+      held_.splice(held_.begin(), held_, here);
       return held_.front().model;
     }
   }
   loading(true);
+  const auto began = Clock::Real().Monotonic();
   absl::StatusOr<Held> loaded = Load(found.name, found.directory, wanted, recorder);
+  const double seconds = std::chrono::duration<double>(Clock::Real().Monotonic() - began).count();
   loading(false);
-  ROPELAB_RETURN_IF_ERROR(loaded.status());
+  if (options_.metrics != nullptr) {
+    options_.metrics->ModelLoad(OutcomeOf(loaded.status()), seconds,
+                                loaded.ok() ? static_cast<double>(loaded->model->bytes) : 0);
+  }
+  if (!loaded.ok()) {
+    return difference.empty() ? loaded.status()
+                              : absl::Status(loaded.status().code(),
+                                             absl::StrCat(loaded.status().message(), " (", difference, ")"));
+  }
+  spdlog::info("model {} loaded: {} bytes in {:.2f} s", found.name, loaded->model->bytes, seconds);
   MutexLock lock(&mutex_);
   held_.push_front(*std::move(loaded));
   if (options_.metrics != nullptr) options_.metrics->ResidentModels(static_cast<double>(Resident()));
@@ -104,7 +128,6 @@ absl::StatusOr<std::shared_ptr<const model::LoadedModel>> ModelCache::Get(
 absl::StatusOr<ModelCache::Held> ModelCache::Load(const std::string& name, const std::string& directory,
                                                   const v1::ModelIdentity& wanted,
                                                   measure::Recorder& recorder) {
-  const auto began = Clock::Real().Monotonic();
   ROPELAB_ASSIGN_OR_RETURN(const at::ScalarType dtype, ScalarType(wanted.dtype()));
   Held held;
   held.directory = directory;
@@ -113,6 +136,10 @@ absl::StatusOr<ModelCache::Held> ModelCache::Load(const std::string& name, const
   held.identity.set_dtype(wanted.dtype());
   held.identity.set_config_hash(formats::ConfigHash(config));
   ROPELAB_ASSIGN_OR_RETURN(*held.identity.mutable_tokenizer_hash(), formats::TokenizerHash(directory));
+  // Headers tell the size: what cannot fit is refused before anything is read, and nothing else makes room
+  // for it.
+  ROPELAB_ASSIGN_OR_RETURN(const int64_t bytes, model::ModelBytes(directory, dtype));
+  ROPELAB_RETURN_IF_ERROR(CheckFits(name, wanted.dtype(), bytes));
   const auto progress = [&](int64_t done, int64_t total) {
     return recorder.Progress(static_cast<double>(done), static_cast<double>(total)).ok();
   };
@@ -120,12 +147,7 @@ absl::StatusOr<ModelCache::Held> ModelCache::Load(const std::string& name, const
                            formats::WeightsHash(directory, options_.cache_dir, progress));
   ROPELAB_RETURN_IF_ERROR(CheckIdentity(name, directory, wanted, held.identity));
 
-  const int64_t estimate = CountParameters(config) * static_cast<int64_t>(at::elementSize(dtype));
-  const int64_t room = MakeRoom(estimate, nullptr);
-  if (options_.memory_limit > 0 && room <= 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("model ", name, ": no memory left of --memory-limit ", options_.memory_limit));
-  }
+  const int64_t room = MakeRoom(bytes, nullptr);
   ROPELAB_ASSIGN_OR_RETURN(held.model,
                            model::LoadModel(directory, dtype, options_.device, room,
                                             [&](int64_t done, int64_t total) { progress(done, total); }));
@@ -134,11 +156,33 @@ absl::StatusOr<ModelCache::Held> ModelCache::Load(const std::string& name, const
     return absl::AbortedError(absl::StrCat("model ", name, " in ", directory,
                                            " changed while it was loaded: ", Difference(held.stamp, after)));
   }
-  const double seconds = std::chrono::duration<double>(Clock::Real().Monotonic() - began).count();
-  spdlog::info("model {} loaded: {} bytes in {:.2f} s", name, held.model->bytes, seconds);
-  if (options_.metrics != nullptr)
-    options_.metrics->ModelLoaded(seconds, static_cast<double>(held.model->bytes));
   return held;
+}
+
+absl::Status ModelCache::CheckFits(const std::string& name, v1::Dtype::Value dtype, int64_t bytes) const {
+  if (options_.memory_limit <= 0 || bytes <= options_.memory_limit) return absl::OkStatus();
+  constexpr double kMiB = 1 << 20;
+  return absl::FailedPreconditionError(
+      absl::StrFormat("model %s: its weights need %d bytes (%.1f MiB) in %s, this worker may use %d (%.1f "
+                      "MiB) for models and "
+                      "activations; raise --memory-limit%s or use a worker with more memory",
+                      name, bytes, static_cast<double>(bytes) / kMiB, v1::Dtype::Value_Name(dtype),
+                      options_.memory_limit, static_cast<double>(options_.memory_limit) / kMiB,
+                      dtype == v1::Dtype::FLOAT32 ? ", ask for a 16-bit dtype" : ""));
+}
+
+absl::Status ModelCache::CheckUnchanged(const v1::Grant& grant) const {
+  ROPELAB_ASSIGN_OR_RETURN(const FoundModel found, FindModel(options_.roots, grant.model()));
+  const absl::StatusOr<std::string> stamp = formats::DirectoryStamp(found.directory);
+  MutexLock lock(&mutex_);
+  const auto held = std::find_if(held_.begin(), held_.end(), [&](const Held& candidate) {
+    return candidate.directory == found.directory &&
+           candidate.identity.dtype() == grant.measurement().model().dtype();
+  });
+  if (held == held_.end() || (stamp.ok() && held->stamp == *stamp)) return absl::OkStatus();
+  return absl::AbortedError(
+      absl::StrCat("model ", found.name, " in ", found.directory, " changed while the task ran: ",
+                   stamp.ok() ? Difference(held->stamp, *stamp) : std::string(stamp.status().message())));
 }
 
 int64_t ModelCache::MakeRoom(int64_t bytes, const model::LoadedModel* keep) {
@@ -177,6 +221,8 @@ v1::WeightsHash ModelCache::Hash(const std::string& model,
     answer.set_config_hash(formats::ConfigHash(config));
     ROPELAB_ASSIGN_OR_RETURN(*answer.mutable_weights_hash(),
                              formats::WeightsHash(found.directory, options_.cache_dir, keep_going));
+    if (auto report = ReadVerification(options_.cache_dir, answer.weights_hash(), answer.config_hash()))
+      *answer.mutable_verification() = *std::move(report);
     return absl::OkStatus();
   };
   if (const absl::Status status = fill(); !status.ok())

@@ -1,5 +1,7 @@
 // The models that this process holds: loaded when a task needs one, kept while memory allows, the least
-// recently used given back first. A directory that changed under a held model fails the task that notices it.
+// recently used given back first. Weights are mapped, so files that change under a held model may change
+// what it computes: a stamp of the directory is compared before and after each task, and a directory that
+// only was touched proves by its hash that it is the same model.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +33,15 @@ class ModelCache {
   explicit ModelCache(Options options) : options_(std::move(options)) {}
 
   // The model of a grant, in the dtype that it names. Measuring thread only, which makes loads single-flight.
-  // Progress of hashing and loading goes to the recorder. ABORTED: the directory is not, or no longer, what
-  // the task names; NOT_FOUND; CANCELLED.
+  // Progress of hashing and loading goes to the recorder. FAILED_PRECONDITION: the directory is not, or no
+  // longer, what the task names (the file is named), or its weights are larger than the memory limit, which
+  // its headers tell before anything is read; ABORTED: it changes at this moment; NOT_FOUND; CANCELLED.
   absl::StatusOr<std::shared_ptr<const model::LoadedModel>> Get(const v1::Grant& grant,
                                                                 absl::FunctionRef<void(bool)> loading,
                                                                 measure::Recorder& recorder);
+  // After a task: the model's directory is what it was when the model was loaded. ABORTED names the file:
+  // what was measured meanwhile may be of other weights. Measuring thread only.
+  absl::Status CheckUnchanged(const v1::Grant& grant) const;
   // Gives back other models until `bytes` fit beside `keep`. Measuring thread only. Returns the bytes that
   // are free now; 0 when there is no limit.
   int64_t MakeRoom(int64_t bytes, const model::LoadedModel* keep);
@@ -54,6 +60,7 @@ class ModelCache {
   };
   absl::StatusOr<Held> Load(const std::string& name, const std::string& directory,
                             const v1::ModelIdentity& wanted, measure::Recorder& recorder);
+  absl::Status CheckFits(const std::string& name, v1::Dtype::Value dtype, int64_t bytes) const;
   void Drop(std::list<Held>::iterator held) ROPELAB_REQUIRES(mutex_);
   int64_t Resident() const ROPELAB_REQUIRES(mutex_);
 

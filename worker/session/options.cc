@@ -1,12 +1,13 @@
 #include "worker/session/options.h"
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <cstdlib>
+#include <string>
 
+#include "common/host_port.h"
 #include "common/printable.h"
 #include "common/version.h"
+#include "worker/session/byte_size.h"
+#include "worker/session/cache_dir.h"
 
 namespace ropelab::session {
 namespace {
@@ -15,16 +16,11 @@ constexpr char kExample[] =
     "Example:\n"
     "  ropelab-worker --server 127.0.0.1:7400 --models ./models\n"
     "serves every checkpoint ./models/NAME (a directory with a config.json) to the server on this host.\n"
-    "Commands that need no server (inspect, plant, numerics): ropelab-worker COMMAND --help";
+    "Commands that need no server (inspect, plant, numerics, tokenize, verify): ropelab-worker COMMAND "
+    "--help";
 
-std::string DefaultCacheDir() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/') {
-    return std::string(cache) + "/ropelab";
-  }
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') {
-    return std::string(home) + "/.cache/ropelab";
-  }
-  return "/tmp/ropelab-cache-" + std::to_string(getuid());
+std::string CheckServer(const std::string& target) {
+  return std::string(CheckHostPort("address", target).message());
 }
 
 std::string CheckLabel(const std::string& label) {
@@ -39,6 +35,14 @@ std::string CheckId(const std::string& id) {
              : "";
 }
 
+// Puts the bytes in the text's place.
+std::string SizeToBytes(std::string& text) {
+  const absl::StatusOr<int64_t> bytes = ParseByteSize(text);
+  if (!bytes.ok()) return std::string(bytes.status().message());
+  text = std::to_string(*bytes);
+  return "";
+}
+
 }  // namespace
 
 ParsedCommandLine ParseCommandLine(int argc, char** argv) {
@@ -48,7 +52,9 @@ ParsedCommandLine ParseCommandLine(int argc, char** argv) {
   CLI::App app("Measures on the models that it holds, for a ropelab server.", "ropelab-worker");
   app.footer(kExample);
   app.set_version_flag("--version", Build());
-  app.add_option("--server", options.server.target, "HOST:PORT of the server")->required();
+  app.add_option("--server", options.server.target, "HOST:PORT of the server")
+      ->required()
+      ->check(CLI::Validator(CheckServer, "HOST:PORT"));
   app.add_option("--models", options.models, "directories that hold one directory per model")->delimiter(',');
   app.add_option("--device", options.device, "cpu or cuda:N")->capture_default_str();
   app.add_option("--metrics", options.metrics, "HOST:PORT of /metrics and /healthz, port 0: a free one")
@@ -56,15 +62,16 @@ ParsedCommandLine ParseCommandLine(int argc, char** argv) {
   app.add_option("--threads", options.threads,
                  "threads that compute (default: the CPUs this process may use)")
       ->check(CLI::Range(1, 4096));
-  app.add_option(
-         "--memory-limit", options.memory_limit,
-         "bytes for models and activations, with k, m, g if you like (default: four fifths of the memory)")
-      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--memory-limit", options.memory_limit,
+                 "bytes for models and activations, as in 6g or 500MiB (default: four fifths of the memory)")
+      ->transform(CLI::Validator(SizeToBytes, "", "size"))
+      ->type_name("SIZE");
   app.add_option("--id", options.id, "this worker's name (default: host/device/number)")
       ->check(CLI::Validator(CheckId, "NAME"));
   app.add_option("--label", options.labels, "KEY=VALUE, shown with the worker; may be repeated")
       ->check(CLI::Validator(CheckLabel, "KEY=VALUE"));
-  app.add_option("--cache-dir", options.cache_dir, "where weights hashes are remembered")
+  app.add_option("--cache-dir", options.cache_dir,
+                 "where weights hashes and the reports of verify are remembered")
       ->capture_default_str();
   app.add_option("--token-file", options.token_file, "file with the worker's token");
   app.add_option("--tls-ca", options.server.tls_ca,

@@ -64,10 +64,12 @@ void Session::Run(std::function<void()> started) {
   std::thread connecting([this] { ConnectLoop(); });
   std::thread beating([this] { BeatLoop(); });
   std::thread hashing([this] { HashLoop(); });
+  std::thread rescanning([this] { RescanLoop(); });
   MeasureLoop();
   connecting.join();
   beating.join();
   hashing.join();
+  rescanning.join();
 }
 
 // ---- measuring ----
@@ -192,6 +194,8 @@ bool Session::AwaitConnection(grpc::Channel& channel) {
 
 grpc::Status Session::Serve(std::shared_ptr<grpc::Channel> channel, bool* welcomed) {
   v1::WorkerMessage greeting;
+  // The stamp first: what changes in between is announced again.
+  std::string stamp = options_.models_stamp ? options_.models_stamp() : std::string();
   *greeting.mutable_hello() = options_.hello();
   Link link;
   if (!options_.token.empty()) link.context.AddMetadata("authorization", "Bearer " + options_.token);
@@ -199,6 +203,7 @@ grpc::Status Session::Serve(std::shared_ptr<grpc::Channel> channel, bool* welcom
   link.stream = stub->Connect(&link.context);
   {
     MutexLock lock(&desk_.mutex);
+    announced_ = std::move(stamp);
     link_ = &link;
     desk_.machine.Greet(greeting.mutable_hello(), Now());
   }
@@ -341,6 +346,29 @@ void Session::HashLoop() {
     if (!hash.problem().empty()) spdlog::warn("hashing model {}: {}", model, hash.problem());
     desk_.machine.QueueWeightsHash(std::move(hash));
     desk_.changed.NotifyAll();
+  }
+}
+
+// ---- looking for other models ----
+
+void Session::RescanLoop() {
+  if (!options_.models_stamp) return;
+  std::string before;
+  while (true) {
+    {
+      MutexLock lock(&desk_.mutex);
+      const SessionMachine::Time until = Now() + options_.rescan;
+      while (!desk_.stopping && Now() < until) desk_.changed.WaitFor(&desk_.mutex, until - Now());
+      if (desk_.stopping) return;
+    }
+    std::string now = options_.models_stamp();
+    MutexLock lock(&desk_.mutex);
+    // A copy that goes on would be announced with a problem, and again and again.
+    if (now == before && now != announced_ && link_ != nullptr && desk_.machine.connected() &&
+        !desk_.machine.draining()) {
+      CloseLink("the models folders hold something else than this worker announced; it greets again");
+    }
+    before = std::move(now);
   }
 }
 

@@ -2,7 +2,7 @@
 // measured, and comes back after every loss until this process is told to end.
 //
 // Threads: Run()'s caller measures; one thread connects and reads; one writes; one beats (heartbeats,
-// deadlines); one hashes weights. They meet at a Desk.
+// deadlines); one hashes weights; one looks at the models folders. They meet at a Desk.
 #pragma once
 
 #include <chrono>
@@ -41,6 +41,11 @@ struct SessionOptions {
   std::function<v1::Hello()> hello;  // without the held leases; called before every greeting
   TaskFunction run_task;
   HashFunction hash;
+  // A line that differs when another Hello would announce other models. When it has changed, and has kept
+  // still for one period, the stream is opened anew, which is how a worker says what it has; held leases
+  // stay. Null: nobody looks.
+  std::function<std::string()> models_stamp;
+  std::chrono::milliseconds rescan{5000};
   WorkerMetrics* metrics = nullptr;  // may be null
   std::function<std::vector<std::string>()> log_tail = [] { return std::vector<std::string>(); };
   std::function<int64_t()> memory_used = [] { return int64_t{0}; };
@@ -76,6 +81,7 @@ class Session {
   void WriteLoop(Link* link);
   void BeatLoop();
   void HashLoop();
+  void RescanLoop();
   // Calls started_, once. From the connecting thread, without the lock.
   void SayStarted();
   void Act(const SessionMachine::Reaction& reaction) ROPELAB_REQUIRES(desk_.mutex);
@@ -90,6 +96,7 @@ class Session {
   Link* link_ ROPELAB_GUARDED_BY(desk_.mutex) = nullptr;
   std::optional<SessionMachine::Time> lost_at_ ROPELAB_GUARDED_BY(desk_.mutex);
   std::deque<std::string> to_hash_ ROPELAB_GUARDED_BY(desk_.mutex);
+  std::string announced_ ROPELAB_GUARDED_BY(desk_.mutex);  // models_stamp of the last Hello
   bool connect_loop_ended_ ROPELAB_GUARDED_BY(desk_.mutex) = false;
   std::function<void()> started_;
 };

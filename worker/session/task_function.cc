@@ -25,10 +25,14 @@ absl::StatusOr<measure::Outcome> RunTask(ModelCache& cache, const v1::Grant& gra
   const int64_t room = cache.MakeRoom(needed, model.get());
   if (room != 0 && needed > room) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the task needs ", needed, " bytes beside model ", grant.model(), " (", model->bytes,
-                     " bytes), and this worker has ", room, "; shorten the prompt or raise --memory-limit"));
+        absl::StrCat("activations: the task needs up to ", needed, " bytes beside the ", model->bytes,
+                     " of model ", grant.model(), ", and of --memory-limit ", room,
+                     " are left; shorten the prompts, raise the limit or use a worker with more memory"));
   }
-  return measure::Measure(measurement, model.get(), {room}, recorder);
+  ROPELAB_ASSIGN_OR_RETURN(measure::Outcome outcome,
+                           measure::Measure(measurement, model.get(), {room}, recorder));
+  ROPELAB_RETURN_IF_ERROR(cache.CheckUnchanged(grant));
+  return outcome;
 }
 
 }  // namespace

@@ -38,8 +38,15 @@ WorkerMetrics::WorkerMetrics(std::shared_ptr<prometheus::Registry> registry)
   reading_bytes_ =
       Counter(r, "reading_sent_bytes_total", "Bytes of readings and artifacts sent, replays included.");
   connections_ = Counter(r, "sessions_total", "Sessions begun; reconnects are all but the first.");
-  loads_ = Counter(r, "model_loads_total", "Models loaded.");
-  load_seconds_ = Counter(r, "model_load_seconds_total", "Seconds spent on loading models.");
+  loads_ = &prometheus::BuildCounter()
+                .Name("ropelab_worker_model_loads_total")
+                .Help("Models that a task asked to be loaded, by outcome.")
+                .Register(r);
+  load_seconds_ = &prometheus::BuildHistogram()
+                       .Name("ropelab_worker_model_load_seconds")
+                       .Help("Seconds to load a model, the hashing of unknown weights included.")
+                       .Register(r)
+                       .Add({}, kSeconds);
   load_bytes_ = Counter(r, "model_load_bytes_total", "Bytes of the models loaded, as resident.");
   connected_ = Gauge(r, "connected", "1 while a session with the server stands.");
   resident_bytes_ = Gauge(r, "resident_model_bytes", "Bytes of the models that are held in memory.");
@@ -51,9 +58,10 @@ void WorkerMetrics::TaskEnded(const std::string& kind, const std::string& outcom
   task_seconds_->Add({{"kind", kind}}, kSeconds).Observe(seconds);
 }
 
-void WorkerMetrics::ModelLoaded(double seconds, double bytes) {
-  loads_->Increment();
-  load_seconds_->Increment(seconds);
+void WorkerMetrics::ModelLoad(const std::string& outcome, double seconds, double bytes) {
+  loads_->Add({{"outcome", outcome}}).Increment();
+  if (outcome != "loaded") return;
+  load_seconds_->Observe(seconds);
   load_bytes_->Increment(bytes);
 }
 

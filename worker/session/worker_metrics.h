@@ -20,7 +20,9 @@ class WorkerMetrics {
   void TaskEnded(const std::string& kind, const std::string& outcome, double seconds);
   // From the loss of a running task's lease (cancelled, fenced, revoked, silence) to an idle device.
   void StoppedTask(double seconds) { stop_seconds_->Observe(seconds); }
-  void ModelLoaded(double seconds, double bytes);
+  // outcome: loaded, refused (too large, or not what the task names), failed, cancelled. `seconds` with the
+  // hashing of weights whose hash was not known; `bytes` as resident, 0 unless loaded.
+  void ModelLoad(const std::string& outcome, double seconds, double bytes);
   void ResidentModels(double bytes) { resident_bytes_->Set(bytes); }
   void Memory(double bytes) { memory_bytes_->Set(bytes); }
   void ReadingSent(double bytes);
@@ -35,8 +37,8 @@ class WorkerMetrics {
   prometheus::Counter* readings_;
   prometheus::Counter* reading_bytes_;
   prometheus::Counter* connections_;
-  prometheus::Counter* loads_;
-  prometheus::Counter* load_seconds_;
+  prometheus::Family<prometheus::Counter>* loads_;
+  prometheus::Histogram* load_seconds_;
   prometheus::Counter* load_bytes_;
   prometheus::Gauge* connected_;
   prometheus::Gauge* resident_bytes_;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <thread>
 
+#include "common/mutex.h"
 #include "common/sha256.h"
 #include "tests/unit/session/fake_server.h"
 #include "worker/session/credentials.h"
@@ -98,6 +99,11 @@ class SessionTest : public testing::Test {
       hash.set_weights_hash("abc");
       return hash;
     };
+    options.models_stamp = [this] {
+      MutexLock lock(&models_mutex_);
+      return models_;
+    };
+    options.rescan = milliseconds(50);
     session_ = std::make_unique<Session>(std::move(options));
     running_ = std::thread([this] { session_->Run([this] { started_ = true; }); });
   }
@@ -156,6 +162,8 @@ class SessionTest : public testing::Test {
   std::atomic<int> stopped_{0};
   std::atomic<bool> finish_{false};
   std::atomic<bool> started_{false};
+  Mutex models_mutex_;
+  std::string models_ = "one";  // what a look at the models folders gives
 };
 
 TEST_F(SessionTest, RunsAGrantToItsCompletion) {
@@ -358,6 +366,43 @@ TEST_F(SessionTest, SaysThatItStartedWhenTheServerKnowsIt) {
       << "whoever waits for this would submit to a server that has not heard of the models";
   server_->Send(Welcome(5));
   EXPECT_TRUE(Eventually([&] { return started_.load(); }));
+}
+
+TEST_F(SessionTest, GreetsAgainWhenOtherModelsLieThereAndKeepsItsTask) {
+  allowed_ = 1;
+  Start();
+  Greet(5);
+  server_->Send(Grant(Token(7, 1, 5)));
+  EXPECT_EQ(AwaitReading(), 1);
+  EXPECT_FALSE(server_->Await(Kind::kHello, milliseconds(300))) << "nothing changed";
+  {
+    MutexLock lock(&models_mutex_);
+    models_ = "two";
+  }
+  const std::optional<v1::WorkerMessage> hello = server_->Await(Kind::kHello);
+  ASSERT_TRUE(hello);
+  ASSERT_EQ(hello->hello().held_size(), 1);
+  EXPECT_EQ(hello->hello().held(0).token().task(), 7);
+  server_->Send(Verdict(Welcome(6), Token(7, 1, 5), Token(7, 1, 6), /*keep=*/true, /*resume_after=*/1));
+  allowed_ = 3;
+  EXPECT_EQ(AwaitReading(), 2);
+  EXPECT_TRUE(server_->Await(Kind::kCompletion));
+  EXPECT_EQ(stopped_, 0);
+}
+
+TEST_F(SessionTest, AFolderThatStillChangesIsNotAnnounced) {
+  Start();
+  Greet(5);
+  const auto until = std::chrono::steady_clock::now() + milliseconds(500);
+  for (int i = 0; std::chrono::steady_clock::now() < until; ++i) {
+    {
+      MutexLock lock(&models_mutex_);
+      models_ = std::to_string(i);
+    }
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  EXPECT_FALSE(server_->Await(Kind::kHello, milliseconds(1)));
+  EXPECT_TRUE(server_->Await(Kind::kHello));
 }
 
 TEST_F(SessionTest, DrainsWithoutAServer) {
