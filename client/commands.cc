@@ -63,6 +63,28 @@ void DeclareResults(CLI::App* command, Options* options) {
   artifact->needs(output)->excludes(table);
 }
 
+void DeclareCorpora(CLI::App* command, Options* options) {
+  CLI::App* add =
+      command->add_subcommand("add", "Send a corpus to the server, which keeps it by its content");
+  command->require_subcommand(0, 1);
+  add->add_option("NAME", options->corpus_name, "What specs call it")->required();
+  add->add_option(
+         "PATH", options->corpus_path,
+         "A .txt file, a folder whose *.txt files are the documents, or a .jsonl file with an object a "
+         "line; here, not on the server's host")
+      ->required();
+  add->add_option("--kind", options->corpus_kind, "What PATH holds (default: as its name says)")
+      ->check(CLI::IsMember({"text", "jsonl"}));
+  add->footer(
+      "Examples:\n"
+      "  ropelab corpora add moby-dick moby-dick.txt\n"
+      "  ropelab corpora add books ./books\n"
+      "  ropelab corpora add longbench longbench-v2.jsonl\n"
+      "The same name and content again changes nothing; other content under a name is kept beside the "
+      "first.");
+  add->callback([options] { options->corpus_add = true; });
+}
+
 void DeclareUp(CLI::App* command, Options* options) {
   command->add_option("--data-dir", options->data_dir, "Where the server keeps everything; made when missing")
       ->type_name("DIR")
@@ -94,6 +116,10 @@ constexpr Command kCommands[] = {
      "ropelab provenance e1", DeclareId, RunProvenance},
     {"models", "List the models that workers announced", "ropelab models", DeclareNothing, RunModels},
     {"workers", "List the workers that are connected", "ropelab workers", DeclareNothing, RunWorkers},
+    {"corpora", "List the corpora that prompts can be drawn from; `corpora add` registers one",
+     "ropelab corpora\n"
+     "  ropelab corpora add moby-dick moby-dick.txt",
+     DeclareCorpora, RunCorpora},
     {"validate", "Check a spec and print what it would cost, without running it (asks the server)",
      "ropelab validate studies/quickstart.textproto", DeclareSpec, RunValidate},
     {"up", "Run a server and one worker on loopback, until Ctrl-C",

@@ -35,6 +35,8 @@ struct Options {
   std::string output_path;
   std::string data_dir = "ropelab-data";
   std::string models_dir;
+  bool corpus_add = false;  // `corpora add`, not `corpora`
+  std::string corpus_name, corpus_path, corpus_kind;
   Patience patience;
 };
 
@@ -64,6 +66,7 @@ absl::StatusOr<ExitCode> RunResults(Session& session);
 absl::StatusOr<ExitCode> RunProvenance(Session& session);
 absl::StatusOr<ExitCode> RunModels(Session& session);
 absl::StatusOr<ExitCode> RunWorkers(Session& session);
+absl::StatusOr<ExitCode> RunCorpora(Session& session);
 absl::StatusOr<ExitCode> RunUp(Session& session);
 
 // Follows `id` to its end and writes progress to `progress` (`width` columns; 0: not a terminal), summaries

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/host_port.h"
 
 namespace ropelab::client {
 namespace {
@@ -15,13 +15,7 @@ constexpr int kMaxReceiveBytes = 64 << 20;
 }  // namespace
 
 absl::Status CheckAddress(const std::string& server) {
-  const size_t colon = server.rfind(':');
-  int32_t port = 0;
-  const bool good = colon != std::string::npos && colon > 0 && server.find("//") == std::string::npos &&
-                    absl::SimpleAtoi(server.substr(colon + 1), &port) && port > 0 && port < 65536;
-  return good ? absl::OkStatus()
-              : absl::InvalidArgumentError(absl::StrCat("the server's address \"", server,
-                                                        "\" is not HOST:PORT, as in 127.0.0.1:7400"));
+  return CheckHostPort("the server's address", server);
 }
 
 absl::StatusOr<std::string> CleanToken(const std::string& source, const std::string& text) {
@@ -42,6 +36,9 @@ Connection::Stub& Connection::stub() {
   }
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxReceiveBytes);
+  // A server that is stopped, or a host that vanished, ends a call that has no deadline.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000);
   // The server is a machine of the lab: a proxy for the web knows no way there.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // Without a pool of its own a new channel would inherit the old one's back-off.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/server_status.h"
@@ -43,6 +44,26 @@ class Connection {
     Prepare(&context);
     context.set_deadline(std::chrono::system_clock::now() + deadline);
     return FromServer((stub().*method)(&context, request, response), server_);
+  }
+
+  // A client stream: `produce(send)` sends message after message and stops when `send` says false, which
+  // means that the server has answered early. What `produce` fails with cancels the call and is returned.
+  // Without a deadline: keepalive notices a server that is gone.
+  template <typename Request, typename Response>
+  absl::Status Send(
+      std::unique_ptr<grpc::ClientWriterInterface<Request>> (Stub::*method)(grpc::ClientContext*, Response*),
+      Response* response, absl::FunctionRef<absl::Status(absl::FunctionRef<bool(const Request&)>)> produce) {
+    grpc::ClientContext context;
+    Prepare(&context);
+    const auto writer = (stub().*method)(&context, response);
+    const absl::Status produced = produce([&](const Request& request) { return writer->Write(request); });
+    if (!produced.ok()) {
+      context.TryCancel();
+    } else {
+      writer->WritesDone();
+    }
+    const absl::Status answer = FromServer(writer->Finish(), server_);
+    return produced.ok() ? answer : produced;
   }
 
   // The stream must end before the connection does.

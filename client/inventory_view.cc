@@ -1,10 +1,13 @@
 #include "client/inventory_view.h"
 
+#include <cmath>
 #include <map>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "client/corpora_view.h"
 #include "client/human.h"
 #include "client/text_table.h"
 
@@ -24,6 +27,33 @@ std::string DtypeName(const v1::ModelConfig& config) {
 
 std::string Number(int64_t value) {
   return value == 0 ? "" : absl::StrCat(value);
+}
+
+std::string Value(double value) {
+  return absl::StrFormat("%.3g", value);
+}
+
+// "passed, largest rope_table 1.2e-07 of 1e-06 absolute at layer 3": of the facts with a bound, the one that
+// comes nearest to its bound, or is farthest beyond it.
+std::string Verified(const v1::Verification& verification) {
+  const v1::VerifiedFact* largest = nullptr;
+  const auto share = [](const v1::VerifiedFact& fact) {
+    return fact.bound() > 0 ? fact.value() / fact.bound() : fact.value() > 0 ? HUGE_VAL : 0;
+  };
+  for (const v1::VerifiedFact& fact : verification.facts()) {
+    const bool worse = largest == nullptr || (largest->passed() && !fact.passed()) ||
+                       (largest->passed() == fact.passed() && share(fact) > share(*largest));
+    if (fact.bound() >= 0 && worse) {
+      largest = &fact;
+    }
+  }
+  std::string text = verification.passed() ? "passed" : "FAILED";
+  if (largest != nullptr) {
+    absl::StrAppend(&text, ", largest ", largest->name(), " ", Value(largest->value()), " of ",
+                    Value(largest->bound()), largest->unit().empty() ? "" : " ", largest->unit(),
+                    largest->where().empty() ? "" : " at ", largest->where());
+  }
+  return absl::StrCat(text, " (engine ", verification.engine_version(), ", ", verification.device(), ")");
 }
 
 }  // namespace
@@ -121,14 +151,22 @@ std::string RenderProvenance(const v1::Provenance& provenance) {
   text += "\nMODELS\n";
   for (const v1::KnownModel& model : provenance.models()) {
     const v1::ModelAnnouncement& announced = model.announcement();
-    text += RenderPairs(
-        {{"name", announced.name()},
-         {"weights", announced.weights_hash()},
-         {"config", announced.config_hash()},
-         {"tokenizer", announced.tokenizer_hash().empty() ? "none" : announced.tokenizer_hash()}});
+    text +=
+        RenderPairs({{"name", announced.name()},
+                     {"weights", announced.weights_hash()},
+                     {"config", announced.config_hash()},
+                     {"tokenizer", announced.tokenizer_hash().empty() ? "none" : announced.tokenizer_hash()},
+                     {"verified", announced.has_verification() ? Verified(announced.verification()) : "no"}});
   }
   if (provenance.models().empty()) {
     text += "none\n";
+  }
+
+  if (!provenance.corpora().empty()) {
+    text += "\nCORPORA\n";
+  }
+  for (const v1::Corpus& corpus : provenance.corpora()) {
+    text += RenderCorpus(corpus);
   }
 
   text += "\nNUMERICS\n";

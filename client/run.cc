@@ -46,7 +46,10 @@ absl::StatusOr<std::string> FindToken(const Options& options) {
 std::string RenderUsageError(const CLI::App& app, const CLI::ParseError& error,
                              const std::vector<std::string>& arguments) {
   const std::vector<CLI::App*> given = app.get_subcommands();
-  const std::string command = given.empty() ? "ropelab" : absl::StrCat("ropelab ", given.front()->get_name());
+  std::string command = "ropelab";
+  for (std::vector<CLI::App*> level = given; !level.empty(); level = level.front()->get_subcommands()) {
+    absl::StrAppend(&command, " ", level.front()->get_name());
+  }
   const bool is_extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   std::vector<std::string> extras;
   if (is_extra) {  // in the order in which they were typed, which the parser does not keep

@@ -29,6 +29,42 @@ std::string FieldNames(const Descriptor& descriptor) {
   return names.empty() ? "none" : absl::StrJoin(names, ", ");
 }
 
+std::string NameOf(const Message& element) {
+  const FieldDescriptor* field = element.GetDescriptor()->FindFieldByName("name");
+  if (field == nullptr || field->is_repeated() || field->cpp_type() != FieldDescriptor::CPPTYPE_STRING) {
+    return "";
+  }
+  return element.GetReflection()->GetString(element, field);
+}
+
+// Paths below `message`, through what is set of it, to fields of this name.
+void FindBelow(const Message& message, const std::string& name, const std::string& prefix,
+               std::vector<std::string>* found) {
+  constexpr size_t kMost = 3;
+  const Reflection* reflection = message.GetReflection();
+  std::vector<const FieldDescriptor*> set;
+  reflection->ListFields(message, &set);
+  const auto look = [&](const Message& part, const std::string& path) {
+    if (found->size() < kMost && part.GetDescriptor()->FindFieldByName(name) != nullptr) {
+      found->push_back(absl::StrCat(path, ".", name));
+    }
+    FindBelow(part, name, path + ".", found);
+  };
+  for (const FieldDescriptor* field : set) {
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || found->size() >= kMost) continue;
+    const std::string path = prefix + field->name();
+    if (!field->is_repeated()) {
+      look(reflection->GetMessage(message, field), path);
+      continue;
+    }
+    for (int i = 0; i < reflection->FieldSize(message, field); ++i) {
+      const Message& element = reflection->GetRepeatedMessage(message, field, i);
+      const std::string named = NameOf(element);
+      look(element, absl::StrCat(path, ".", named.empty() ? absl::StrCat(i) : named));
+    }
+  }
+}
+
 // The part of a path that was walked, for messages.
 class Walked {
  public:
@@ -125,14 +161,6 @@ absl::Status Assign(Message* message, const FieldDescriptor* field, const std::s
   return absl::OkStatus();
 }
 
-std::string NameOf(const Message& element) {
-  const FieldDescriptor* field = element.GetDescriptor()->FindFieldByName("name");
-  if (field == nullptr || field->is_repeated() || field->cpp_type() != FieldDescriptor::CPPTYPE_STRING) {
-    return "";
-  }
-  return element.GetReflection()->GetString(element, field);
-}
-
 // The element that `rest` begins with, whose part of the path is then cut from `rest`.
 absl::StatusOr<Message*> Element(Message* message, const FieldDescriptor* field, std::string* rest,
                                  Walked* walked) {
@@ -173,9 +201,13 @@ absl::Status Walk(Message* message, std::string rest, const std::string& value, 
   const Descriptor& descriptor = *message->GetDescriptor();
   const FieldDescriptor* field = descriptor.FindFieldByName(part);
   if (field == nullptr) {
-    return Wrong(walked.With(part), absl::StrCat("there is no field \"", part, "\"",
-                                                 walked.path().empty() ? "" : " in " + walked.path(),
-                                                 "; fields there: ", FieldNames(descriptor)));
+    std::vector<std::string> elsewhere;
+    FindBelow(*message, part, walked.With(""), &elsewhere);
+    return Wrong(
+        walked.With(part),
+        absl::StrCat("there is no field \"", part, "\"", walked.path().empty() ? "" : " in " + walked.path(),
+                     elsewhere.empty() ? "" : "; is this meant: " + absl::StrJoin(elsewhere, ", ") + "?",
+                     elsewhere.empty() ? "; fields there: " : " Fields there: ", FieldNames(descriptor)));
   }
   walked.Add(part);
   rest = rest.size() > part.size() ? rest.substr(part.size() + 1) : "";

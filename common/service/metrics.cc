@@ -1,5 +1,11 @@
 #include "common/service/metrics.h"
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <exception>
 #include <map>
 #include <string>
@@ -64,6 +70,28 @@ int BeginRequest(mg_connection* connection) {
   return problem.empty() ? 200 : 503;
 }
 
+// Why an address could not be listened on.
+std::string WhyNotBound(const std::string& host, int port) {
+  sockaddr_in wanted{};
+  wanted.sin_family = AF_INET;
+  wanted.sin_port = htons(static_cast<uint16_t>(port));
+  if (inet_pton(AF_INET, host.c_str(), &wanted.sin_addr) != 1) {
+    return absl::StrCat("\"", host, "\" is no IPv4 address");
+  }
+  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int reuse = 1;
+  setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
+  const bool bound =
+      bind(probe, reinterpret_cast<const sockaddr*>(&wanted), sizeof(wanted)) == 0 && listen(probe, 1) == 0;
+  const int error = errno;
+  close(probe);
+  if (bound) return "the port was taken and is free again";
+  if (error == EADDRINUSE) return "another process has the port";
+  if (error == EADDRNOTAVAIL) return "the host is no address of this machine";
+  if (error == EACCES) return "ports below 1024 need a privilege";
+  return std::strerror(error);
+}
+
 }  // namespace
 
 struct MetricsEndpoint::State {
@@ -104,10 +132,10 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
                                             "request_timeout_ms", "1000"};
   try {
     state.exposer = std::make_unique<prometheus::Exposer>(options, &callbacks);
-  } catch (const std::exception& error) {
-    return absl::UnavailableError(absl::StrCat("metrics cannot listen on ", address,
-                                               ": is the port taken or the address not this host's? (",
-                                               error.what(), ")"));
+  } catch (const std::exception&) {  // its words name neither the address nor the cause
+    return absl::UnavailableError(
+        absl::StrCat("metrics cannot listen on ", address, ": ", WhyNotBound(state.host, port),
+                     "; --metrics names another address, and port 0 takes a free one"));
   }
   state.exposer->RegisterCollectable(state.registry);
   state.port = state.exposer->GetListeningPorts().at(0);

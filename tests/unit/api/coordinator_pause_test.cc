@@ -31,6 +31,7 @@ class FillingStore : public store::Store {
     return real_->Read(read);
   }
   store::ArtifactFiles& artifacts() override { return real_->artifacts(); }
+  store::CorpusFiles& corpora() override { return real_->corpora(); }
   bool disk_full() const override { return full; }
   void Close() override {}
 

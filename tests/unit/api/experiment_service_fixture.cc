@@ -84,11 +84,13 @@ void ExperimentServiceTest::SetUp() {
   metrics_ = std::make_unique<ServiceMetrics>(registry_);
   requests_ = std::make_unique<WorkPool>(2, 64);
   streams_ = std::make_unique<WorkPool>(2, 64);
+  corpora_ = std::make_unique<WorkPool>(2, 64);
   ServiceContext context;
   context.store = store_.get();
   context.coordinator = coordinator_.get();
   context.requests = requests_.get();
   context.streams = streams_.get();
+  context.corpora = corpora_.get();
   context.metrics = metrics_.get();
   context.clock = &Clock::Real();
   ExperimentServiceOptions options;
@@ -110,6 +112,7 @@ void ExperimentServiceTest::TearDown() {
   server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
   requests_.reset();
   streams_.reset();
+  corpora_.reset();
   service_.reset();
   store_->Close();
   store_.reset();

@@ -75,7 +75,7 @@ class ExperimentServiceTest : public testing::Test {
   std::unique_ptr<FakeCoordinator> coordinator_;
   std::shared_ptr<prometheus::Registry> registry_;
   std::unique_ptr<ServiceMetrics> metrics_;
-  std::unique_ptr<WorkPool> requests_, streams_;
+  std::unique_ptr<WorkPool> requests_, streams_, corpora_;
   std::unique_ptr<ExperimentService> service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::ExperimentService::Stub> stub_;

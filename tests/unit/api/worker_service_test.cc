@@ -78,7 +78,9 @@ class RecordingCoordinator : public Coordinator {
 class WorkerServiceTest : public testing::Test {
  protected:
   void SetUp() override {
-    service_ = MakeWorkerService(&coordinator_);
+    ServiceContext context;
+    context.coordinator = &coordinator_;
+    service_ = MakeWorkerService(context);
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
