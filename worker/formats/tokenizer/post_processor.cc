@@ -6,6 +6,7 @@
 #include "common/status_macros.h"
 #include "worker/formats/tokenizer/byte_alphabet.h"
 #include "worker/formats/tokenizer/json_fields.h"
+#include "worker/formats/tokenizer/utf8.h"
 
 namespace ropelab::formats {
 namespace {
@@ -83,15 +84,16 @@ absl::StatusOr<PostProcessor> ReadPostProcessor(const Json* json, const Has& has
   return processor;
 }
 
-TokenSpan TrimSpan(const PostProcessor& processor, std::string_view token, bool first, TokenSpan span) {
+TokenSpan TrimSpan(const PostProcessor& processor, std::string_view text, std::string_view token, bool first,
+                   TokenSpan span) {
   const std::string_view space = CharacterOfByte(' ');
   size_t leading = 0;
   size_t trailing = 0;
   for (std::string_view rest = token; rest.starts_with(space); rest.remove_prefix(space.size())) ++leading;
   for (std::string_view rest = token; rest.ends_with(space); rest.remove_suffix(space.size())) ++trailing;
   if (leading == 1 && processor.trim_keeps_prefix && (first || span.begin == 0)) leading = 0;
-  span.begin = std::min(span.begin + leading, span.end);
-  span.end = std::max(span.end - std::min(trailing, span.end), span.begin);
+  for (; leading > 0 && span.begin < span.end; --leading) span.begin += CharacterBytes(text[span.begin]);
+  for (; trailing > 0 && span.begin < span.end; --trailing) span.end = PreviousCharacter(text, span.end);
   return span;
 }
 

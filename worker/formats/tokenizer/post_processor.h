@@ -23,8 +23,9 @@ struct PostProcessor {
 absl::StatusOr<PostProcessor> ReadPostProcessor(const nlohmann::json* json,
                                                 const std::function<bool(int64_t)>& has);
 
-// The span of a token spelled `token` in the byte alphabet without its spaces at both ends. `first`: of the
-// text's first token.
-TokenSpan TrimSpan(const PostProcessor& processor, std::string_view token, bool first, TokenSpan span);
+// The span, in `text`, of a token spelled `token` in the byte alphabet, without a character for each of the
+// token's spaces at both ends. `first`: of the text's first token.
+TokenSpan TrimSpan(const PostProcessor& processor, std::string_view text, std::string_view token, bool first,
+                   TokenSpan span);
 
 }  // namespace ropelab::formats

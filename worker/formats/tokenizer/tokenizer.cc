@@ -103,7 +103,7 @@ absl::StatusOr<Encoding> Tokenizer::Encode(std::string_view text, bool add_speci
   const PostProcessor& post = parts_->post_processor;
   if (post.trim) {
     for (size_t k = 0; k < encoding.ids.size(); ++k) {
-      encoding.spans[k] = TrimSpan(post, parts_->TokenText(encoding.ids[k]), k == 0, encoding.spans[k]);
+      encoding.spans[k] = TrimSpan(post, text, parts_->TokenText(encoding.ids[k]), k == 0, encoding.spans[k]);
     }
   }
   if (add_special) {
