@@ -3,10 +3,11 @@
 
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "ropelab/v1/model.pb.h"
 
 namespace ropelab::measure {
@@ -21,7 +22,7 @@ struct Worst {
 
 class FactList {
  public:
-  explicit FactList(absl::FunctionRef<void(const v1::VerifiedFact&)> found) : found_(found) {}
+  explicit FactList(std::function<void(const v1::VerifiedFact&)> found) : found_(std::move(found)) {}
 
   // Passes when the value is at most `bound`, which is not negative.
   void Bounded(const std::string& name, const Worst& worst, double bound, const std::string& unit);
@@ -32,7 +33,7 @@ class FactList {
  private:
   void Add(const std::string& name, const Worst& worst, double bound, const std::string& unit);
 
-  absl::FunctionRef<void(const v1::VerifiedFact&)> found_;
+  std::function<void(const v1::VerifiedFact&)> found_;
   v1::Verification verification_;
 };
 
