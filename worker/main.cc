@@ -88,7 +88,16 @@ int Serve(const session::WorkerOptions& options) {
   session_options.token = token;
   session_options.hello = [&] { return session::MakeHello(facts, cache.MostRecentWeightsHash()); };
   session_options.models_stamp = [&] { return session::ModelsStamp(options.models); };
-  session_options.run_task = session::MakeTaskFunction(&cache);
+  session::TokenizerCache tokenizers(options.models);
+  session::CorpusCache::Options corpora_options;
+  if (!options.cache_dir.empty()) {
+    corpora_options.folder = (std::filesystem::path(options.cache_dir) / "corpora").string();
+  }
+  corpora_options.fetch.channel = session_options.channel;
+  corpora_options.fetch.token = token;
+  corpora_options.fetch.backoff_seed = std::random_device()();
+  session::CorpusCache corpora(std::move(corpora_options));
+  session_options.run_task = session::MakeTaskFunction({&cache, &tokenizers, &corpora});
   session_options.hash = [&](const std::string& model, absl::FunctionRef<bool(int64_t, int64_t)> keep_going) {
     return cache.Hash(model, keep_going);
   };

@@ -15,12 +15,17 @@ constexpr char kDefaultField[] = "text";
 
 void CheckTokenizers(const std::string& path, const std::vector<ModelFacts>& models, Problems& problems) {
   for (const ModelFacts& model : models) {
-    if (!model.config.has_tokenizer() || model.tokenizer_hash.empty()) {
-      problems.Add(path, model.name,
-                   absl::StrCat("model ", model.name,
-                                " has no tokenizer.json beside its weights, so no text can be fed to it; add "
-                                "one, or use uniform_tokens, sampled or token_ids"));
+    if (model.config.has_tokenizer() && !model.tokenizer_hash.empty()) {
+      continue;
     }
+    problems.Add(
+        path, model.name,
+        absl::StrCat("model ", model.name,
+                     model.tokenizer_hash.empty()
+                         ? " has no tokenizer.json beside its weights, so no text can be fed to it; add one"
+                         : " has a tokenizer.json that its worker cannot use, and the worker's log says why; "
+                           "mend it",
+                     ", or use uniform_tokens, sampled or token_ids"));
   }
 }
 
