@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/formats/temporary_directory.h"
+#include "worker/formats/plant.h"
 
 namespace ropelab::session {
 namespace {
@@ -22,6 +23,46 @@ TEST(NoModelsAdvice, SaysWhatAModelsFolderHolds) {
   EXPECT_THAT(advice, HasSubstr(place.path()));
   EXPECT_THAT(advice, HasSubstr("config.json"));
   EXPECT_THAT(NoModelsAdvice({}), HasSubstr("--models"));
+}
+
+// A model of 256 tokens in a folder of its own.
+FoundModel Planted(const ropelab::testing::TemporaryDirectory& place) {
+  formats::PlantOptions options;
+  options.out = place.path() + "/planted";
+  EXPECT_TRUE(formats::Plant(options).ok());
+  return {"planted", options.out};
+}
+
+TEST(Announce, TellsOfTheTokenizer) {
+  const ropelab::testing::TemporaryDirectory place;
+  const FoundModel model = Planted(place);
+  place.Write("planted/tokenizer.json", R"({
+    "added_tokens": [{"id": 3, "content": "<s>", "special": true, "single_word": false, "lstrip": false,
+                      "rstrip": false, "normalized": false}],
+    "normalizer": null, "decoder": {"type": "ByteLevel"},
+    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+    "post_processor": {"type": "TemplateProcessing",
+      "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+      "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+      "special_tokens": {"<s>": {"id": "<s>", "ids": [3], "tokens": ["<s>"]}}},
+    "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})");
+  const v1::ModelAnnouncement announcement = Announce(model, "");
+  EXPECT_EQ(announcement.problem(), "");
+  EXPECT_THAT(announcement.tokenizer_hash(), ::testing::SizeIs(64));
+  EXPECT_TRUE(announcement.config().has_tokenizer());
+  EXPECT_TRUE(announcement.config().tokenizer_adds_bos());
+  EXPECT_EQ(announcement.config().bos_token_id(), 3);
+  EXPECT_EQ(announcement.config().vocabulary(), 4);
+}
+
+TEST(Announce, ServesTokenIdsWhereTheTokenizerCannotBeRead) {
+  const ropelab::testing::TemporaryDirectory place;
+  const FoundModel model = Planted(place);
+  place.Write("planted/tokenizer.json", R"({"model": {"type": "Unheard"}})");
+  const v1::ModelAnnouncement announcement = Announce(model, "");
+  EXPECT_EQ(announcement.problem(), "");
+  EXPECT_FALSE(announcement.config().has_tokenizer());
+  EXPECT_EQ(announcement.config().vocabulary(), 256);
 }
 
 }  // namespace
