@@ -136,6 +136,28 @@ class Verify(unittest.TestCase):
         self.assertEqual(verify(self.folder / "nowhere", self.folder / "cache").returncode, 1)
         self.assertEqual(verify(model, self.folder / "cache", "--dtype", "int4").returncode, 2)
 
+    def test_every_scaling_of_rope(self):
+        long_context = {"original_max_position_embeddings": 64}
+        pairs = 8
+        scalings = {
+            "linear": {"factor": 4.0},
+            "dynamic": {"factor": 2.0},
+            "llama3": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, **long_context},
+            "yarn": {"factor": 8.0, **long_context},
+            "longrope": {"short_factor": [1 + i / 10 for i in range(pairs)], "long_factor": [1 + i for i in range(pairs)],
+                         "factor": 8.0, **long_context},
+        }
+        for kind, fields in scalings.items():
+            with self.subTest(scaling=kind):
+                model = self.copy("llama2_a")
+                (model / "expected.safetensors").unlink()
+                self.change_config(model, rope_scaling={"rope_type": kind, **fields}, **(long_context if kind == "longrope" else {}))
+                done = verify(model, self.folder / "cache", "--json", "--tokens", "64,100")
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                _, facts = facts_of(done)
+                self.assertLess(facts["rope_frequencies"]["value"], 1e-6)
+                shutil.rmtree(model)
+
     def test_sixteen_bit_checks_have_their_own_bounds(self):
         for dtype in ("bfloat16", "float16"):
             with self.subTest(dtype=dtype):

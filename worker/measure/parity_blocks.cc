@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -85,11 +84,29 @@ class PlainComparison : public engine::Observer {
   at::Tensor scores_, query_pre_, key_pre_, query_rot_, key_rot_, last_;
 };
 
+// Rows whose logits are compared: all of a short prompt, else so many of them, evenly spread, with the last.
+// A large vocabulary's logits in double would otherwise be most of the memory.
+constexpr int64_t kLogitRows = 64;
+std::vector<int64_t> LogitRows(int64_t tokens) {
+  const int64_t count = std::min(tokens, kLogitRows);
+  std::vector<int64_t> rows;
+  for (int64_t i = 1; i <= count; ++i) rows.push_back(i * tokens / count - 1);
+  return rows;
+}
+
+// Of those rows, from the last layer's output.
+at::Tensor PlainLogitsOf(const model::LoadedModel& model, const at::Tensor& hidden,
+                         const std::vector<int64_t>& rows) {
+  const at::Tensor index = at::tensor(at::ArrayRef<int64_t>(rows), at::kLong).to(hidden.device());
+  return PlainLogits(model, hidden.index_select(0, index));
+}
+
+// The last layer's output.
 at::Tensor PlainPass(const model::LoadedModel& model, const std::vector<int32_t>& ids) {
   at::Tensor hidden = PlainEmbedding(model, ids);
   for (int64_t layer = 0; layer < model.config.layers; ++layer)
     hidden = RunPlainLayer(model, layer, hidden).output;
-  return PlainLogits(model, hidden);
+  return hidden;
 }
 
 }  // namespace
@@ -103,7 +120,7 @@ Tolerance ToleranceOf(at::ScalarType dtype) {
 absl::Status CheckBlocks(const model::LoadedModel& model, const Prompts& prompts, FactList& facts) {
   const Tolerance tolerance = ToleranceOf(model.dtype);
   BlocksFound all;
-  Worst embedding, whole;
+  Worst whole;
   for (const BlockSize& size : kBlockSizes) {
     Worst scores;
     for (const std::vector<int32_t>& ids : prompts) {
@@ -113,17 +130,17 @@ absl::Status CheckBlocks(const model::LoadedModel& model, const Prompts& prompts
       PlainComparison comparison(model, prompt, found);
       engine::ForwardOptions options;
       options.block_rows = size.rows > 0 ? size.rows : tokens;
-      options.logit_rows.resize(ids.size());
-      std::iota(options.logit_rows.begin(), options.logit_rows.end(), 0);
+      options.logit_rows = LogitRows(tokens);
       ROPELAB_ASSIGN_OR_RETURN(const at::Tensor logits, engine::Forward(model, ids, options, comparison));
       scores.See(found.scores);
       all.rotated.See(found.rotated);
       all.outputs.See(found.outputs);
-      all.logits.See(
-          RelativeDistance(logits, PlainLogits(model, comparison.last()), {"row", "token"}, prompt));
-      if (size.rows == engine::kBlockRows) {
-        whole.See(RelativeDistance(logits, PlainPass(model, ids), {"row", "token"}, prompt));
-      }
+      const auto see = [&](const at::Tensor& hidden, Worst& worst) {
+        worst.See(RelativeDistance(logits, PlainLogitsOf(model, hidden, options.logit_rows),
+                                   {"compared row", "token"}, prompt));
+      };
+      see(comparison.last(), all.logits);
+      if (size.rows == engine::kBlockRows) see(PlainPass(model, ids), whole);
     }
     facts.Bounded(absl::StrCat("scores_in_", size.name), scores, tolerance.scores, "absolute");
   }

@@ -1,5 +1,7 @@
 #include "worker/measure/parity_plain.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace ropelab::measure {
@@ -12,8 +14,13 @@ at::Tensor Wide(const at::Tensor& tensor) {
   return tensor.to(at::kDouble);
 }
 
+// Widened a part at a time: a whole lm_head in double can be gigabytes.
 at::Tensor Project(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  const at::Tensor product = at::matmul(x, Wide(weight).t());
+  constexpr int64_t kElements = int64_t{1} << 24;
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor& part : weight.split(std::max<int64_t>(1, kElements / weight.size(1)), 0))
+    parts.push_back(at::matmul(x, Wide(part).t()));
+  const at::Tensor product = at::cat(parts, -1);
   return bias.defined() ? product + Wide(bias) : product;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "common/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "spdlog/spdlog.h"
 #include "worker/engine/threads.h"
 #include "worker/formats/checkpoint.h"
 #include "worker/measure/parity.h"
@@ -122,6 +123,7 @@ int RunVerify(int argc, char** argv) {
   flags.parity.dtype = *dtype == formats::Dtype::kBFloat16  ? at::kBFloat16
                        : *dtype == formats::Dtype::kFloat16 ? at::kHalf
                                                             : at::kFloat;
+  spdlog::set_level(spdlog::level::warn);  // what the loader tells of each copy would stand between the facts
   engine::SetThreads(flags.threads);
   const auto report = Verify(flags);
   if (!report.ok()) return Fail("verify", report.status());
