@@ -168,6 +168,8 @@ TEST(SplitPatternTest, RefusesWhatItCannotShowEqual) {
       {"(?<=a)b", 0, "this kind of group"},
       {"(?<n>a)", 0, "this kind of group"},
       {"(?m:a.)", 0, "this kind of group"},
+      {"(?>a|ab)c", 0, "atomic group"},
+      {"b(?:ab)++c", 1, "possessive repeat of a group"},
       {"a(?i)b", 1, "this kind of group"},
       {"(?i:gro\u00dfe)", 7, "ASCII characters only"},
       {"(?i:mass)", 7, "ss, st, ff, fi and fl"},

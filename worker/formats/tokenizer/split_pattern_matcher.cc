@@ -22,6 +22,7 @@ constexpr size_t kCheapSteps = 1000;
 // Without JIT, PCRE2 also counts each character that a repeated class gives back.
 constexpr size_t kCheapStepsWithoutJit = 100000;
 constexpr size_t kStepsPerSymbol = 16;
+constexpr size_t kLeastCostlySteps = 1000000;
 constexpr int kCostlyStarts = 16;
 constexpr size_t kKeptSymbols = 4 * 1024 * 1024;
 
@@ -99,7 +100,7 @@ SymbolMatcher::Outcome SymbolMatcher::Find(std::span<const uint8_t> text, size_t
     found = here_.Run(text, start, cheap, scratch);
     if (found == PCRE2_ERROR_MATCHLIMIT) {
       if (scratch.costly_starts_left_ == 0) return Outcome::kGaveUp;
-      found = here_.Run(text, start, (text.size() - start) * kStepsPerSymbol + cheap, scratch);
+      found = here_.Run(text, start, (text.size() - start) * kStepsPerSymbol + kLeastCostlySteps, scratch);
       // A long match pays for its steps: nobody looks at its characters again.
       if (found < 0 || ends[1] - ends[0] < kCheapSteps) --scratch.costly_starts_left_;
     }

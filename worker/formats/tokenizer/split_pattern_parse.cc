@@ -18,23 +18,8 @@ constexpr size_t kMostSets = 256;
 constexpr int kDeepestGroup = 50;
 constexpr uint32_t kMostRepeats = 1000;
 constexpr size_t kFarthestLookahead = 1000;
-
-// The most code points that `node` can read; SIZE_MAX for any number.
-size_t MostLength(const PatternNode& node) {
-  size_t most = node.kind == Kind::kSet ? 1 : 0;
-  for (const PatternNode& child : node.children) {
-    const size_t length = MostLength(child);
-    if (node.kind == Kind::kChoice) {
-      most = std::max(most, length);
-    } else {
-      most = length > SIZE_MAX - most ? SIZE_MAX : most + length;
-    }
-  }
-  if (node.kind != Kind::kRepeat || most == 0 || node.most == 0) {
-    return node.kind == Kind::kRepeat ? 0 : most;
-  }
-  return node.most == kNoUpperBound || most > SIZE_MAX / node.most ? SIZE_MAX : most * node.most;
-}
+// PCRE2 10.42's JIT overlooks matches of some of them, and finds others that are none.
+constexpr char kNoAtomicGroups[] = "an atomic group, or a possessive repeat of a group, is not built";
 
 class Parser {
  public:
@@ -144,7 +129,7 @@ class Parser {
     PatternNode node;
     bool wrapped = true;
     if (reader_.Take("?>")) {
-      node.kind = Kind::kAtomic;
+      return reader_.Refuse(begin, kNoAtomicGroups);
     } else if (reader_.Take("?=")) {
       node.kind = Kind::kLookahead;
     } else if (reader_.Take("?!")) {
@@ -163,7 +148,7 @@ class Parser {
     if (!reader_.Take(")")) return reader_.Refuse(begin, "the group has no closing parenthesis");
     if (!wrapped) return inner;
     // Tried at every character, a long look ahead would make the time quadratic.
-    if (node.kind != Kind::kAtomic && MostLength(inner) > kFarthestLookahead) {
+    if (MostLength(inner) > kFarthestLookahead) {
       return reader_.Refuse(begin, absl::StrCat("a look-ahead over more than ", kFarthestLookahead,
                                                 " characters is not built"));
     }
@@ -217,6 +202,7 @@ class Parser {
     // To Oniguruma {n,m}+ is a repeat of the repeat, and {n}? an optional one.
     const bool again = interval && reader_.Take("+");
     if (!again && reader_.Take("+")) {
+      if (atom.kind != Kind::kSet) return reader_.Refuse(begin, kNoAtomicGroups);
       repeat.greed = Greed::kPossessive;
     } else if (!again && reader_.Take("?")) {
       if (interval && repeat.least == repeat.most) return reader_.Refuse(place, "{n}? is not built");
@@ -244,29 +230,6 @@ class Parser {
 };
 
 }  // namespace
-
-size_t LeastLength(const PatternNode& node) {
-  switch (node.kind) {
-    case Kind::kSet:
-      return 1;
-    case Kind::kSequence: {
-      size_t sum = 0;
-      for (const PatternNode& child : node.children) sum += LeastLength(child);
-      return sum;
-    }
-    case Kind::kChoice: {
-      size_t least = SIZE_MAX;
-      for (const PatternNode& child : node.children) least = std::min(least, LeastLength(child));
-      return least;
-    }
-    case Kind::kRepeat:
-      return node.least == 0 ? 0 : LeastLength(node.children.front());  // enough: is it zero?
-    case Kind::kAtomic:
-      return LeastLength(node.children.front());
-    default:
-      return 0;
-  }
-}
 
 absl::StatusOr<PatternTree> ParseSplitPattern(std::string_view pattern) {
   if (pattern.size() > kLongestPattern) {

@@ -19,7 +19,6 @@ struct PatternNode {
     kSequence,   // children one after the other; none: the empty text
     kChoice,     // the first child that leads to a match
     kRepeat,     // children[0], least to most times
-    kAtomic,     // children[0], never entered again for another try
     kLookahead,  // children[0] matches here, nothing is consumed
     kNotAhead,   // children[0] does not match here
     kTextBegin,  // the text's begin
@@ -39,8 +38,10 @@ struct PatternTree {
   std::vector<CodePointSet> sets;  // all different
 };
 
-// The least number of code points that a match of `node` consumes.
+// The least number of code points that a match of `node` reads; of a repeat only whether it is zero.
 size_t LeastLength(const PatternNode& node);
+// The most; SIZE_MAX for any number.
+size_t MostLength(const PatternNode& node);
 
 // Takes the constructs whose meaning is the same in Oniguruma and PCRE2, or can be written so that it is.
 // INVALID_ARGUMENT: quotes the pattern, the byte and what is not understood there.

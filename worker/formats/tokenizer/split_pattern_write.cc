@@ -63,8 +63,6 @@ void Write(const PatternNode& node, const ClassAlphabet& alphabet, std::string& 
       if (node.greed == Greed::kLazy) out += '?';
       if (node.greed == Greed::kPossessive) out += '+';
       return;
-    case Kind::kAtomic:
-      return group("(?>");
     case Kind::kLookahead:
       return group("(?=");
     case Kind::kNotAhead:
