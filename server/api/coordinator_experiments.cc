@@ -166,6 +166,17 @@ void CoordinatorImpl::LoadStage(int64_t id) {
       });
 }
 
+int64_t CoordinatorImpl::WeightsBytes(const LiveEntry& entry, const store::TaskRow& task) const {
+  const v1::ModelAnnouncement* model =
+      task.weights_hash.empty() ? nullptr : KnownModel(task.model, task.weights_hash);
+  if (model == nullptr) {
+    return 0;
+  }
+  const bool wide =
+      (entry.spec->has_dtype() ? entry.spec->dtype() : model->config().dtype()) == v1::Dtype::FLOAT32;
+  return model->config().parameters() * (wide ? 4 : 2);
+}
+
 void CoordinatorImpl::OnStageLoaded(int64_t id, int64_t stage, const std::vector<store::TaskRow>& tasks) {
   LiveEntry* entry = FindEntry(id);
   if (entry == nullptr || entry->ending) {
@@ -179,7 +190,7 @@ void CoordinatorImpl::OnStageLoaded(int64_t id, int64_t stage, const std::vector
     }
     if (task.state != "finished") {
       unfinished.push_back({task.id, task.index, task.kind, task.model, task.weights_hash,
-                            task.charged_attempts, task.tokenizer_hash});
+                            task.charged_attempts, task.tokenizer_hash, WeightsBytes(*entry, task)});
     }
   }
   if (entry->stage != stage || entry->phase != LiveEntry::Phase::kMeasuring) {

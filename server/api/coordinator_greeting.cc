@@ -163,6 +163,7 @@ void CoordinatorImpl::Welcome(Link& link, const Greeting& greeting) {
   facts.worker = link.hello.worker_id();
   facts.incarnation = link.hello.incarnation();
   facts.numerics_class = link.hello.numerics().hash();
+  facts.memory_bytes = link.hello.device().memory_bytes();
   for (const v1::ModelAnnouncement& model : link.hello.models()) {
     link.models[model.name()] = model;
     if (!model.problem().empty()) {

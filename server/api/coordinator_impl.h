@@ -183,6 +183,8 @@ class CoordinatorImpl : public Coordinator {
   void Advance(LiveEntry& entry);
   void OnAdvanced(int64_t experiment, const absl::StatusOr<Advanced>& advanced);
   void LoadStage(int64_t experiment);
+  // That the task's weights take in memory; 0: not known.
+  int64_t WeightsBytes(const LiveEntry& entry, const store::TaskRow& task) const;
   void OnStageLoaded(int64_t experiment, int64_t stage, const std::vector<store::TaskRow>& tasks);
   void OnTasksMoved(const std::vector<int64_t>& experiments);  // one task less, or moved
   void CompleteStageIfDone(LiveEntry& entry);

@@ -4,8 +4,10 @@
 // Order: strict priority class (interactive, normal, batch); within it the owner with least decayed
 // device-seconds, those of running leases included; within an owner the order of submission; within an
 // experiment plan order. A worker is eligible if it is active, announced the task's weights (or, where it
-// needs none, any model with its tokenizer), and has the experiment's numerics class; an experiment without
-// one is pinned to the class of the first worker that could run it. A worker holds at most one running lease
+// needs none, any model with its tokenizer), and has the experiment's numerics class; one whose memory cannot
+// hold the weights is passed over while another's can, and where none can it is offered the task, which it
+// fails with the figures. An experiment without a class is pinned to that of the first worker that could run
+// it. A worker holds at most one running lease
 // and one fetched ahead; idle workers come first, and near the end of a stage nothing is fetched ahead, so
 // that no worker hoards the tail.
 //
@@ -51,6 +53,7 @@ struct TaskFacts {
   std::string kind, model, weights_hash;
   int64_t charged_attempts = 0;
   std::string tokenizer_hash = "";
+  int64_t weights_bytes = 0;  // that its model takes in memory; 0: not known
 };
 
 struct Decision {
@@ -155,6 +158,8 @@ class Scheduler {
   void ChargeOwner(const Lease& lease, int64_t now_ns);
   std::vector<Experiment*> InOrder(int64_t now_ns);
   bool HasRoom(int64_t epoch, bool ahead) const;
+  // Some session that may run the experiment holds these weights and has memory for them.
+  bool FitsSomewhere(const Experiment& experiment, const std::string& weights_hash, int64_t bytes) const;
   std::optional<int64_t> FirstEligible(const Experiment& experiment, const Session& session) const;
   std::optional<Decision> DecideFor(const Session& session, bool ahead, const std::vector<Experiment*>& order,
                                     int64_t now_ns);

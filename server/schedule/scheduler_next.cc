@@ -47,6 +47,16 @@ bool Scheduler::HasRoom(int64_t epoch, bool ahead) const {
   return ahead ? held == 1 && waiting == 0 : held == 0;
 }
 
+bool Scheduler::FitsSomewhere(const Experiment& experiment, const std::string& weights_hash,
+                              int64_t bytes) const {
+  const std::string& wanted_class = experiment.facts.numerics_class;
+  return std::any_of(sessions_.begin(), sessions_.end(), [&](const auto& entry) {
+    const SessionFacts& facts = entry.second.facts;
+    return (wanted_class.empty() || wanted_class == facts.numerics_class) &&
+           facts.models.contains(weights_hash) && (facts.memory_bytes == 0 || facts.memory_bytes >= bytes);
+  });
+}
+
 std::optional<int64_t> Scheduler::FirstEligible(const Experiment& experiment, const Session& session) const {
   const auto& wanted_class = experiment.facts.numerics_class;
   if (!wanted_class.empty() && wanted_class != session.facts.numerics_class) {
@@ -56,6 +66,11 @@ std::optional<int64_t> Scheduler::FirstEligible(const Experiment& experiment, co
   for (const auto& [needs, places] : experiment.pending) {
     const bool needs_model = needs != Needs();
     if (needs_model && session.facts.ModelFor(needs.first, needs.second) == nullptr) {
+      continue;
+    }
+    const int64_t bytes = tasks_.at(places.begin()->second).facts.weights_bytes;
+    if (session.facts.memory_bytes > 0 && bytes > session.facts.memory_bytes &&
+        FitsSomewhere(experiment, needs.first, bytes)) {
       continue;
     }
     if (!best.has_value() || *places.begin() < *best) {

@@ -28,6 +28,7 @@ struct SessionFacts {
   std::string worker, incarnation, numerics_class;
   // Hash -> the name under which the worker announced such a model, by weights and by tokenizer.
   std::map<std::string, std::string> models = {}, tokenizers = {};
+  int64_t memory_bytes = 0;  // that models and activations may use; 0: not told
 
   // The name of a model here that a task with these hashes can run on: weights decide; a task without any
   // needs its tokenizer alone. nullptr: there is none. A task without either needs no model.

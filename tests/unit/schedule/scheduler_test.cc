@@ -43,6 +43,39 @@ class SchedulerTest : public testing::Test {
   Scheduler scheduler_{PolicyForTests()};
 };
 
+TEST_F(SchedulerTest, AWorkerTooSmallForTheWeightsIsPassedOverWhileAnotherHasRoom) {
+  const auto join = [&](int64_t epoch, const std::string& worker, int64_t memory) {
+    SessionFacts facts{epoch, worker, "i", "C", {{"h", "m"}}};
+    facts.memory_bytes = memory;
+    scheduler_.OpenSession(std::move(facts), now_);
+  };
+  const auto want = [&](int64_t id, int64_t task, int64_t bytes) {
+    scheduler_.AddExperiment({id, Priority::kNormal, "ada", "C"});
+    TaskFacts facts{task, 0, "slash_profile", "m", "h", 0};
+    facts.weights_bytes = bytes;
+    scheduler_.SetTasks(id, {facts});
+  };
+  join(1, "small", 100);
+  join(2, "large", 1000);
+  want(10, 5, 101);
+  EXPECT_EQ(Grant(), 5);
+  EXPECT_EQ(last_.epoch, 2);
+  want(11, 6, 101);
+  EXPECT_EQ(Grant(), 0) << "the large one is busy, the small one cannot";
+  EXPECT_EQ(scheduler_.WhyWaiting(11, now_).kind, Waiting::Kind::kBusy);
+  want(12, 7, 100);
+  EXPECT_EQ(Grant(), 7);
+  EXPECT_EQ(last_.epoch, 1);
+  scheduler_.TaskDone(7, now_);
+  scheduler_.TaskDone(5, now_);
+  EXPECT_EQ(Grant(), 6);
+  EXPECT_EQ(last_.epoch, 2);
+  scheduler_.TaskDone(6, now_);
+  // None can: one of them says so, with the figures.
+  want(13, 8, 1001);
+  EXPECT_EQ(Grant(), 8);
+}
+
 TEST_F(SchedulerTest, GrantsTasksInPlanOrderOneRunningAndOneAhead) {
   Worker(1, "w");
   Experiment(10, {5, 3, 4});
@@ -114,6 +147,27 @@ TEST_F(SchedulerTest, OnlyWorkersOfTheClassWithTheWeightsAndNotDrainingAreEligib
   scheduler_.AddModel(2, "h", "m2");
   EXPECT_EQ(Grant(), 1);
   EXPECT_EQ(last_.epoch, 2);
+}
+
+TEST_F(SchedulerTest, ATaskWithoutWeightsNeedsItsTokenizerAlone) {
+  scheduler_.AddExperiment({10, Priority::kNormal, "ada", "C"});
+  scheduler_.SetTasks(10,
+                      {{1, 0, "text_lengths", "m", "", 0, "t"}, {2, 1, "slash_profile", "m", "h", 0, "t"}});
+  scheduler_.OpenSession({1, "weights alone", "i", "C", {{"h", "m"}}, {}}, now_);
+  scheduler_.OpenSession({2, "other tokenizer", "i", "C", {{"g", "x"}}, {{"u", "x"}}}, now_);
+  EXPECT_EQ(Grant(), 2) << "what comes first in the plan needs a tokenizer that is not here";
+  EXPECT_EQ(last_.epoch, 1);
+  EXPECT_EQ(Grant(), 0);
+  scheduler_.TaskDone(2, now_);
+  const Waiting waiting = scheduler_.WhyWaiting(10, now_);
+  EXPECT_EQ(waiting.kind, Waiting::Kind::kNoModel);
+  EXPECT_EQ(waiting.sentence, "no connected worker holds a model with the tokenizer of m");
+  scheduler_.OpenSession({3, "another model", "i", "C", {}, {{"t", "y"}}}, now_);
+  EXPECT_EQ(Grant(), 1);
+  EXPECT_EQ(last_.epoch, 3);
+  EXPECT_EQ(*scheduler_.FindSession(3)->facts.ModelFor("", "t"), "y");
+  EXPECT_EQ(*scheduler_.FindSession(1)->facts.ModelFor("h", "t"), "m");
+  EXPECT_EQ(scheduler_.FindSession(3)->facts.ModelFor("h", "t"), nullptr) << "weights decide where they are";
 }
 
 TEST_F(SchedulerTest, ATaskThatTwoExperimentsWantIsGrantedOnceAndEndsForBoth) {
