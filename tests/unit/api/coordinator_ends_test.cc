@@ -22,9 +22,7 @@ class CoordinatorEndsTest : public CoordinatorTest {
 };
 
 TEST_F(CoordinatorEndsTest, APassingFailureIsChargedAndTriedAgainAfterABackOff) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   const int64_t experiment = Submit("r", 8);
   const auto first = worker.Granted();
   ASSERT_TRUE(first.has_value());
@@ -41,9 +39,7 @@ TEST_F(CoordinatorEndsTest, APassingFailureIsChargedAndTriedAgainAfterABackOff) 
 }
 
 TEST_F(CoordinatorEndsTest, AfterMaxAttemptsTheTaskIsPoisonedAndTheExperimentSaysByWhat) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   const int64_t experiment = Submit("r", 8);
   for (int i = 0; i < 3; ++i) {
     const auto grant = worker.Granted();
@@ -59,9 +55,7 @@ TEST_F(CoordinatorEndsTest, AfterMaxAttemptsTheTaskIsPoisonedAndTheExperimentSay
 }
 
 TEST_F(CoordinatorEndsTest, APermanentFailureFailsTheExperimentAtOnce) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   const int64_t experiment = Submit("r", 16);
   const auto grant = worker.Granted();
   ASSERT_TRUE(grant.has_value());
@@ -73,9 +67,7 @@ TEST_F(CoordinatorEndsTest, APermanentFailureFailsTheExperimentAtOnce) {
 }
 
 TEST_F(CoordinatorEndsTest, AHandedBackTaskIsNotCharged) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   const int64_t experiment = Submit("r", 8);
   for (int i = 0; i < 4; ++i) {
     const auto grant = worker.Granted();
@@ -88,9 +80,7 @@ TEST_F(CoordinatorEndsTest, AHandedBackTaskIsNotCharged) {
 }
 
 TEST_F(CoordinatorEndsTest, AReadingThatNamesAnArtifactThatIsNotThereFailsTheTask) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   const int64_t experiment = Submit("r", 8);
   for (int i = 0; i < 3; ++i) {
     const auto grant = worker.Granted();
@@ -106,9 +96,7 @@ TEST_F(CoordinatorEndsTest, AReadingThatNamesAnArtifactThatIsNotThereFailsTheTas
 }
 
 TEST_F(CoordinatorEndsTest, AnArtifactUploadedBeforeItsReadingIsStored) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   Submit("r", 8);
   const auto grant = worker.Granted();
   ASSERT_TRUE(grant.has_value());
@@ -135,9 +123,7 @@ TEST_F(CoordinatorEndsTest, AnArtifactUploadedBeforeItsReadingIsStored) {
 }
 
 TEST_F(CoordinatorEndsTest, CancelReachesTheRunningTaskAndFreesTheWorker) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   const int64_t experiment = Submit("r", 24);
   const auto grant = worker.Granted();
   ASSERT_TRUE(grant.has_value());
@@ -156,9 +142,7 @@ TEST_F(CoordinatorEndsTest, CancelReachesTheRunningTaskAndFreesTheWorker) {
 }
 
 TEST_F(CoordinatorEndsTest, CancelIsIdempotentAndRefusedForWhatIsDone) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   const int64_t cancelled = Submit("r1", 80);
   EXPECT_TRUE(Cancel(cancelled).ok());
   EXPECT_TRUE(Cancel(cancelled).ok());
@@ -170,9 +154,7 @@ TEST_F(CoordinatorEndsTest, CancelIsIdempotentAndRefusedForWhatIsDone) {
 }
 
 TEST_F(CoordinatorEndsTest, CancelOfOneOfTwoLeavesWhatTheOtherWants) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   const int64_t first = Submit("r1", 8);
   const auto grant = worker.Granted();
   ASSERT_TRUE(grant.has_value());

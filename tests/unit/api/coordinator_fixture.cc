@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-v1::ModelAnnouncement Tiny(bool with_hash) {
+v1::ModelAnnouncement Tiny(const FakeWorker& worker) {
   v1::ModelAnnouncement model;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"(name: "tiny" config_hash: "cfg" bytes: 1000
@@ -26,9 +26,12 @@ v1::ModelAnnouncement Tiny(bool with_hash) {
                   vocabulary: 50 max_positions: 64 sliding_window: 0 inv_freq: 1 inv_freq: 0.1 bos_token_id: 1
                   dtype: FLOAT32 parameters: 100 })",
       &model));
-  if (with_hash) {
-    model.set_weights_hash("weights");
+  model.set_name(worker.model);
+  if (worker.knows_weights) {
+    model.set_weights_hash(worker.weights_hash);
   }
+  model.set_tokenizer_hash(worker.tokenizer_hash);
+  model.mutable_config()->set_has_tokenizer(!worker.tokenizer_hash.empty());
   return model;
 }
 
@@ -114,7 +117,7 @@ void FakeWorker::Connect(const std::vector<v1::LeaseToken>& held) {
   hello.set_build("test");
   hello.mutable_numerics()->set_hash(numerics_class_);
   hello.mutable_device()->set_kind("cpu");
-  *hello.add_models() = Tiny(knows_weights);
+  *hello.add_models() = Tiny(*this);
   for (const v1::LeaseToken& token : held) {
     *hello.add_held()->mutable_token() = token;
   }
@@ -250,6 +253,15 @@ std::vector<v1::Reading> ReadingsOf(const v1::Measurement& measurement) {
     }
     return readings;
   }
+  if (measurement.has_text_lengths()) {
+    v1::DocumentLengths& lengths = *readings.emplace_back().mutable_document_lengths();
+    for (const int64_t document : measurement.text_lengths().documents()) {
+      lengths.add_documents(document);
+      lengths.add_tokens(20);
+      lengths.add_characters(80);
+    }
+    return readings;
+  }
   const v1::SlashProfile& profile = measurement.slash_profile();
   // In two readings, so that an attempt can stop between them: first one offset, then the others.
   for (const int64_t first : {profile.first_offset(), profile.first_offset() + 1}) {
@@ -323,10 +335,36 @@ FakeWorker CoordinatorTest::Worker(const std::string& id, const std::string& inc
   return FakeWorker(coordinator_.get(), id, incarnation);
 }
 
+FakeWorker CoordinatorTest::ConnectedWorker(const std::string& id, const std::string& incarnation) {
+  FakeWorker worker = Worker(id, incarnation);
+  worker.Connect();
+  worker.Welcomed();
+  return worker;
+}
+
+void CoordinatorTest::AddCorpus(const std::string& name, const std::vector<std::string>& documents) {
+  const auto add = [&]() -> absl::Status {
+    ROPELAB_ASSIGN_OR_RETURN(const auto upload, store_->corpora().Begin(name, "text"));
+    for (const std::string& document : documents) {
+      ROPELAB_RETURN_IF_ERROR(upload->Append(document, true));
+    }
+    ROPELAB_ASSIGN_OR_RETURN(const store::CorpusRow row, upload->Finish([] { return absl::OkStatus(); }));
+    return store_->WriteAndWait(
+        [&](store::Connection& db) { return store::RegisterCorpus(db, row).status(); });
+  };
+  const absl::Status added = add();
+  ASSERT_TRUE(added.ok()) << added;
+}
+
 int64_t CoordinatorTest::Submit(const std::string& request_id, int prompts, bool sampled, uint64_t seed) {
-  const std::string source = sampled
-                                 ? absl::StrCat("sampled { count: ", prompts, " tokens: 16 temperature: 1 }")
-                                 : absl::StrCat("uniform_tokens { count: ", prompts, " tokens: 16 }");
+  return SubmitPrompts(request_id,
+                       sampled ? absl::StrCat("sampled { count: ", prompts, " tokens: 16 temperature: 1 }")
+                               : absl::StrCat("uniform_tokens { count: ", prompts, " tokens: 16 }"),
+                       seed);
+}
+
+int64_t CoordinatorTest::SubmitPrompts(const std::string& request_id, const std::string& source,
+                                       uint64_t seed) {
   v1::SubmitRequest request;
   request.set_request_id(request_id);
   request.set_user("ada");

@@ -66,6 +66,8 @@ class FakeWorker {
   FakeLink& link() { return *link_; }
   int64_t epoch() const { return epoch_; }
 
+  // What it announces: one model.
+  std::string model = "tiny", weights_hash = "weights", tokenizer_hash;
   bool knows_weights = true;  // announce the weights hash with the model
 
  private:
@@ -76,7 +78,7 @@ class FakeWorker {
 };
 
 // What a worker of one layer, one head and offsets 0 to 4 would give for a task: numbers that depend on the
-// task alone.
+// task alone. Every document has 20 tokens.
 std::vector<v1::Reading> ReadingsOf(const v1::Measurement& measurement);
 
 class CoordinatorTest : public testing::Test {
@@ -89,10 +91,14 @@ class CoordinatorTest : public testing::Test {
   // The worker takes grants and finishes them until the experiment is final. Returns how many.
   int FinishUntilFinal(FakeWorker& worker, int64_t experiment);
   FakeWorker Worker(const std::string& id, const std::string& incarnation = "i1");
+  FakeWorker ConnectedWorker(const std::string& id, const std::string& incarnation = "i1");
 
   // `prompts` uniform prompts of 16 tokens on model "tiny": one task per 8. `sampled`: drawn first, in a
   // stage of their own.
   int64_t Submit(const std::string& request_id, int prompts, bool sampled = false, uint64_t seed = 42);
+  int64_t SubmitPrompts(const std::string& request_id, const std::string& source, uint64_t seed = 42);
+  // A registered corpus of plain text.
+  void AddCorpus(const std::string& name, const std::vector<std::string>& documents);
   store::ExperimentRow Row(int64_t experiment);
   std::vector<store::TaskRow> Tasks(int64_t experiment, int64_t stage = 1);
   std::vector<store::AttemptRow> Attempts(int64_t task);

@@ -1,6 +1,9 @@
 // From a submit to a result: planning, grants, readings, stages, reuse.
 #include <atomic>
 
+#include "common/status_macros.h"
+#include "server/store/models.h"
+
 #include "tests/unit/api/coordinator_fixture.h"
 
 namespace ropelab::api {
@@ -28,9 +31,7 @@ TEST_F(CoordinatorTest, MeasuresEveryBlockAndReduces) {
 }
 
 TEST_F(CoordinatorTest, AGrantsRowIsThereWhenTheGrantIs) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   Submit("r", 8);
   const auto grant = worker.Granted();
   ASSERT_TRUE(grant.has_value());
@@ -43,9 +44,7 @@ TEST_F(CoordinatorTest, AGrantsRowIsThereWhenTheGrantIs) {
 }
 
 TEST_F(CoordinatorTest, AnAcknowledgedReadingIsInTheStore) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   Submit("r", 8);
   const auto grant = worker.Granted();
   ASSERT_TRUE(grant.has_value());
@@ -62,9 +61,7 @@ TEST_F(CoordinatorTest, AnAcknowledgedReadingIsInTheStore) {
 }
 
 TEST_F(CoordinatorTest, PlansTheSecondStageFromTheReadingsOfTheFirst) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   const int64_t experiment = Submit("r", 16, /*sampled=*/true);
   EXPECT_EQ(FinishUntilFinal(worker, experiment), 4);
   ASSERT_TRUE(Reaches(experiment, "done"));
@@ -73,18 +70,14 @@ TEST_F(CoordinatorTest, PlansTheSecondStageFromTheReadingsOfTheFirst) {
 }
 
 TEST_F(CoordinatorTest, TheResultDoesNotDependOnHowManyWorkersMeasured) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   const int64_t first = Submit("r", 40);
   EXPECT_EQ(FinishUntilFinal(worker, first), 5);
   ASSERT_TRUE(Reaches(first, "done"));
   const std::string digest = Row(first).result_digest;
 
   StartAnew();
-  FakeWorker a = Worker("a"), b = Worker("b");
-  a.Connect();
-  a.Welcomed();
+  FakeWorker a = ConnectedWorker("a"), b = Worker("b");
   b.Connect();
   b.Welcomed();
   const int64_t second = Submit("r", 40);
@@ -102,9 +95,7 @@ TEST_F(CoordinatorTest, TheResultDoesNotDependOnHowManyWorkersMeasured) {
 }
 
 TEST_F(CoordinatorTest, ASecondExperimentMeasuresOnlyWhatIsNew) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   const int64_t small = Submit("r1", 16);
   EXPECT_EQ(FinishUntilFinal(worker, small), 2);
   ASSERT_TRUE(Reaches(small, "done"));
@@ -114,12 +105,12 @@ TEST_F(CoordinatorTest, ASecondExperimentMeasuresOnlyWhatIsNew) {
   const int64_t same = Submit("r3", 16);
   ASSERT_TRUE(Reaches(same, "done")) << "all of it was measured already";
   EXPECT_EQ(Row(same).result_digest, Row(small).result_digest);
+  EXPECT_GE(Row(same).started_us, Row(same).submitted_us) << "it started when it was reduced";
+  EXPECT_LE(Row(same).started_us, Row(same).finished_us);
 }
 
 TEST_F(CoordinatorTest, ATaskThatRunsIsNotGrantedAgainForAnotherExperiment) {
-  FakeWorker a = Worker("a"), b = Worker("b");
-  a.Connect();
-  a.Welcomed();
+  FakeWorker a = ConnectedWorker("a"), b = Worker("b");
   const int64_t first = Submit("r1", 8);
   const auto grant = a.Granted();
   ASSERT_TRUE(grant.has_value());
@@ -148,6 +139,97 @@ TEST_F(CoordinatorTest, WaitsForTheWeightsHashAndSaysSo) {
   EXPECT_TRUE(Reaches(experiment, "done"));
 }
 
+TEST_F(CoordinatorTest, ATaskThatNeedsATokenizerAloneRunsWhereSuchAOneIs) {
+  AddCorpus("books", std::vector<std::string>(8, "some words"));
+  FakeWorker holder = Worker("holder");
+  holder.tokenizer_hash = "tok";
+  holder.Connect();
+  holder.Welcomed();
+  FakeWorker other = Worker("other"), stranger = Worker("stranger");
+  other.model = "namesake of none";
+  other.weights_hash = "other weights";
+  other.tokenizer_hash = "tok";
+  other.Connect();
+  other.Welcomed();
+  stranger.model = "bare";
+  stranger.weights_hash = "bare weights";
+  stranger.Connect();
+  stranger.Welcomed();
+  // Whoever is busy takes nothing else: the holder with a task of its own, the stranger has no tokenizer.
+  Submit("busy", 8);
+  const auto busy = holder.Granted();
+  ASSERT_TRUE(busy.has_value());
+  const int64_t experiment = SubmitPrompts("r", "corpus { name: \"books\" count: 8 tokens: 16 }");
+  const auto lengths = other.Granted();
+  ASSERT_TRUE(lengths.has_value());
+  EXPECT_TRUE(lengths->measurement().has_text_lengths());
+  EXPECT_EQ(lengths->measurement().model().weights_hash(), "");
+  EXPECT_EQ(lengths->model(), "namesake of none") << "as that worker calls it";
+  EXPECT_EQ(Tasks(experiment).at(0).tokenizer_hash, "tok");
+  for (const v1::ConnectedWorker& worker : coordinator_->Workers()) {
+    EXPECT_EQ(worker.loaded_model(), worker.id() == "holder" ? "tiny" : "") << "tokenizing loads no weights";
+  }
+  other.Finishes(*lengths);
+  holder.Finishes(*busy);
+  const auto profile = holder.Granted();
+  ASSERT_TRUE(profile.has_value());
+  EXPECT_TRUE(profile->measurement().has_slash_profile());
+  EXPECT_EQ(profile->model(), "tiny");
+  holder.Finishes(*profile);
+  EXPECT_TRUE(Reaches(experiment, "done"));
+  EXPECT_FALSE(stranger.Granted(milliseconds(50)).has_value());
+}
+
+TEST_F(CoordinatorTest, SaysThatNoWorkerHasTheTokenizer) {
+  AddCorpus("books", std::vector<std::string>(8, "some words"));
+  FakeWorker holder = Worker("holder");
+  holder.tokenizer_hash = "tok";
+  holder.Connect();
+  holder.Welcomed();
+  holder.Disconnect();
+  FakeWorker stranger = Worker("stranger");
+  stranger.model = "bare";
+  stranger.weights_hash = "bare weights";
+  stranger.Connect();
+  stranger.Welcomed();
+  const int64_t experiment = SubmitPrompts("r", "corpus { name: \"books\" count: 8 tokens: 16 }");
+  EXPECT_TRUE(Eventually([&] {
+    return coordinator_->Live(experiment)
+               .reason.find("no connected worker holds a model with the tokenizer of tiny") == 0;
+  })) << coordinator_->Live(experiment).reason;
+}
+
+TEST_F(CoordinatorTest, WhatWasVerifiedOfTheWeightsStaysKnown) {
+  FakeWorker worker = Worker("w");
+  worker.knows_weights = false;
+  worker.Connect();
+  worker.Welcomed();
+  Submit("r", 8);
+  ASSERT_TRUE(worker.link().Next(v1::ServerMessage::kHashRequest).has_value());
+  v1::WorkerMessage message;
+  message.mutable_weights_hash()->set_model("tiny");
+  message.mutable_weights_hash()->set_weights_hash("weights");
+  message.mutable_weights_hash()->mutable_verification()->set_passed(true);
+  worker.Say(std::move(message));
+  ASSERT_TRUE(worker.Granted().has_value());
+  const auto verified = [&] {
+    const auto known = [&] {
+      std::vector<store::ModelRow> rows;
+      EXPECT_TRUE(store_
+                      ->Read([&](store::Connection& db) -> absl::Status {
+                        ROPELAB_ASSIGN_OR_RETURN(rows, store::KnownModels(db));
+                        return absl::OkStatus();
+                      })
+                      .ok());
+      return rows;
+    }();
+    return known.size() == 1 && known[0].announcement.verification().passed();
+  };
+  EXPECT_TRUE(verified());
+  FakeWorker again = ConnectedWorker("again");  // announces the hash and says nothing of a verification
+  EXPECT_TRUE(verified());
+}
+
 TEST_F(CoordinatorTest, FailsWhenTheOnlyWorkerCannotHashTheWeights) {
   FakeWorker worker = Worker("w");
   worker.knows_weights = false;
@@ -161,9 +243,7 @@ TEST_F(CoordinatorTest, FailsWhenTheOnlyWorkerCannotHashTheWeights) {
 }
 
 TEST_F(CoordinatorTest, GrantsAheadWhileATaskRuns) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   Submit("r", 24);
   const auto running = worker.Granted();
   const auto ahead = worker.Granted();
@@ -174,9 +254,7 @@ TEST_F(CoordinatorTest, GrantsAheadWhileATaskRuns) {
 }
 
 TEST_F(CoordinatorTest, TellsSubscribersAndShowsProgress) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   const int64_t experiment = Submit("r", 24);
   auto count = std::make_shared<std::atomic<int>>(0);
   const int64_t handle = coordinator_->Subscribe(experiment, [count] { ++*count; });
@@ -194,9 +272,7 @@ TEST_F(CoordinatorTest, TellsSubscribersAndShowsProgress) {
 }
 
 TEST_F(CoordinatorTest, AContradictingReadingIsKeptAsideAcknowledgedAndCounted) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   const int64_t experiment = Submit("r", 8);
   const auto grant = worker.Granted();
   ASSERT_TRUE(grant.has_value());

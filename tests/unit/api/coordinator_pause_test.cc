@@ -58,9 +58,7 @@ class CoordinatorPauseTest : public CoordinatorTest {
 };
 
 TEST_F(CoordinatorPauseTest, ReadingsWaitInOrderAndAreAcknowledgedWhenThereIsSpaceAgain) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   const int64_t experiment = Submit("r", 8);
   const auto grant = worker.Granted();
   ASSERT_TRUE(grant.has_value());
@@ -80,9 +78,7 @@ class ShortLeasePauseTest : public CoordinatorPauseTest {
 };
 
 TEST_F(ShortLeasePauseTest, NoLeaseIsLostWhoseReadingsTheStoreDidNotTake) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   const int64_t experiment = Submit("r", 8);
   const auto grant = worker.Granted();
   ASSERT_TRUE(grant.has_value());
@@ -100,9 +96,7 @@ TEST_F(ShortLeasePauseTest, NoLeaseIsLostWhoseReadingsTheStoreDidNotTake) {
 }
 
 TEST_F(CoordinatorPauseTest, GrantsAndFailuresGoOnWhenThereIsSpaceAgain) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   const int64_t experiment = Submit("r", 8);
   const auto grant = worker.Granted();
   ASSERT_TRUE(grant.has_value());

@@ -95,17 +95,13 @@ TEST_F(CoordinatorSessionsTest, ANewIncarnationFreesTheLeaseAtOnceAndItsReadings
 }
 
 TEST_F(CoordinatorSessionsTest, ALossWithoutAReadingIsChargedUnlessItWasFetchedAhead) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   experiment_ = Submit("r", 16);
   const auto running = worker.Granted();
   const auto ahead = worker.Granted();
   ASSERT_TRUE(running.has_value() && ahead.has_value());
   ASSERT_TRUE(ahead->ahead());
-  FakeWorker again = Worker("w", "i2");
-  again.Connect();
-  again.Welcomed();
+  FakeWorker again = ConnectedWorker("w", "i2");
   EXPECT_EQ(FinishUntilFinal(again, experiment_), 2);
   ASSERT_TRUE(Reaches(experiment_, "done"));
   for (const store::TaskRow& task : Tasks(experiment_)) {
@@ -114,12 +110,8 @@ TEST_F(CoordinatorSessionsTest, ALossWithoutAReadingIsChargedUnlessItWasFetchedA
 }
 
 TEST_F(CoordinatorSessionsTest, ANewerSessionOfTheSameWorkerClosesTheOlder) {
-  FakeWorker first = Worker("w");
-  first.Connect();
-  first.Welcomed();
-  FakeWorker second = Worker("w", "i2");
-  second.Connect();
-  second.Welcomed();
+  FakeWorker first = ConnectedWorker("w");
+  FakeWorker second = ConnectedWorker("w", "i2");
   const auto closed = first.link().WaitClosed();
   ASSERT_TRUE(closed.has_value());
   EXPECT_EQ(closed->code(), absl::StatusCode::kAborted);
@@ -127,9 +119,7 @@ TEST_F(CoordinatorSessionsTest, ANewerSessionOfTheSameWorkerClosesTheOlder) {
 }
 
 TEST_F(CoordinatorSessionsTest, AGrantThatNeverArrivedIsPendingAgainAndNotCharged) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   experiment_ = Submit("r", 8);
   ASSERT_TRUE(worker.Granted().has_value());  // the script forgets it
   worker.Disconnect();
@@ -154,9 +144,7 @@ TEST_F(CoordinatorSessionsTest, RefusesAProtocolThatItDoesNotSpeakAndTwoHellos) 
   ASSERT_TRUE(closed.has_value());
   EXPECT_EQ(closed->code(), absl::StatusCode::kFailedPrecondition);
 
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   message.mutable_hello()->set_protocol_first(1);
   worker.Say(message);
   const auto twice = worker.link().WaitClosed();
@@ -165,9 +153,7 @@ TEST_F(CoordinatorSessionsTest, RefusesAProtocolThatItDoesNotSpeakAndTwoHellos) 
 }
 
 TEST_F(CoordinatorSessionsTest, ADrainingWorkerGetsNothingNew) {
-  FakeWorker worker = Worker("w");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w");
   v1::WorkerMessage draining;
   draining.mutable_draining();
   worker.Say(draining);
@@ -206,9 +192,7 @@ TEST_F(CoordinatorSessionsTest, AfterAServerRestartANewProcessOfTheWorkerTakesOv
     StopServer();
   }
   StartServer();
-  FakeWorker worker = Worker("w", "i2");
-  worker.Connect();
-  worker.Welcomed();
+  FakeWorker worker = ConnectedWorker("w", "i2");
   EXPECT_EQ(FinishUntilFinal(worker, experiment_), 1);
   ASSERT_TRUE(Reaches(experiment_, "done"));
   EXPECT_EQ(Tasks(experiment_)[0].charged_attempts, 0);
@@ -256,9 +240,7 @@ TEST_F(CoordinatorExpiryTest, ASilentWorkerIsLostAndItsTaskGoesToAnother) {
   const auto closed = silent.link().WaitClosed();
   ASSERT_TRUE(closed.has_value());
   EXPECT_EQ(closed->code(), absl::StatusCode::kDeadlineExceeded);
-  FakeWorker other = Worker("other");
-  other.Connect();
-  other.Welcomed();
+  FakeWorker other = ConnectedWorker("other");
   EXPECT_EQ(FinishUntilFinal(other, experiment_), 1);
   ASSERT_TRUE(Reaches(experiment_, "done"));
   // What the silent one still says is refused, and it is told to drop the work.
@@ -302,9 +284,7 @@ TEST_F(CoordinatorExpiryTest, AfterARestartAnOpenAttemptGetsOneLeaseTime) {
   }
   StartServer();
   const auto began = std::chrono::steady_clock::now();
-  FakeWorker other = Worker("other");
-  other.Connect();
-  other.Welcomed();
+  FakeWorker other = ConnectedWorker("other");
   std::optional<v1::Grant> grant;
   while (!grant.has_value() && std::chrono::steady_clock::now() - began < std::chrono::seconds(5)) {
     other.Beats();

@@ -14,6 +14,7 @@ class FullStore : public store::Store {
   absl::Status WriteAndWait(WriteClosure) override { return absl::ResourceExhaustedError("full"); }
   absl::Status Read(absl::FunctionRef<absl::Status(store::Connection&)>) override { return absl::OkStatus(); }
   store::ArtifactFiles& artifacts() override { return files_; }
+  store::CorpusFiles& corpora() override { return corpora_; }
   bool disk_full() const override { return full; }
   void Close() override {}
 
@@ -21,6 +22,7 @@ class FullStore : public store::Store {
 
  private:
   store::ArtifactFiles files_{"/nowhere"};
+  store::CorpusFiles corpora_{"/nowhere"};
 };
 
 TEST(Health, AFullDiskIsAProblemUntilItHeals) {

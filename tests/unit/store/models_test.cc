@@ -43,6 +43,24 @@ TEST_F(ModelsTest, AnAnnouncementWithoutAHashIsTheModelSeenLast) {
   EXPECT_EQ(known[0].last_worker, "w2");
 }
 
+TEST_F(ModelsTest, AVerificationBelongsToTheWeightsAndStays) {
+  v1::ModelAnnouncement announcement;
+  announcement.set_name("tiny");
+  announcement.set_config_hash("c");
+  announcement.set_weights_hash("h");
+  announcement.mutable_verification()->set_passed(true);
+  ASSERT_TRUE(WriteStatus([&](Connection& db) { return RecordModel(db, announcement, "w1", 1); }).ok());
+  Record("h", "w2", 2);
+  Record("", "w2", 3);
+  EXPECT_TRUE(Known().at(0).announcement.verification().passed());
+  announcement.mutable_verification()->set_passed(false);
+  ASSERT_TRUE(WriteStatus([&](Connection& db) { return RecordModel(db, announcement, "w1", 4); }).ok());
+  EXPECT_FALSE(Known().at(0).announcement.verification().passed());
+  Record("i", "w2", 5);
+  ASSERT_EQ(Known().size(), 2u);
+  EXPECT_FALSE(Known().at(1).announcement.has_verification()) << "other weights";
+}
+
 TEST_F(ModelsTest, OneNameMayHaveTwoHashesOrConfigs) {
   Record("h", "w1", 1);
   Record("i", "w2", 2);
