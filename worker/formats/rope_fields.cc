@@ -109,6 +109,7 @@ void ReadRope(ConfigFields& fields, ModelConfig& config) {
   }
   config.rope_theta = rope.theta;
   config.rope_scaling = std::move(rope.scaling);
+  config.max_positions = LongestPrompt(config.rope_scaling, config.max_positions);
 }
 
 }  // namespace ropelab::formats

@@ -7,9 +7,10 @@
 
 namespace ropelab::formats {
 
-// Fills rope_theta and rope_scaling. Wants head_dim, max_positions and sliding_window filled: parameters may
-// be given for each type of layer, and then all types that the layers have must say the same. A kind that is
-// not known, a part of the head left unrotated and two places that disagree are refused by name.
+// Fills rope_theta and rope_scaling, and stretches max_positions as the scaling does. Wants head_dim,
+// max_positions and sliding_window filled: parameters may be given for each type of layer, and then all types
+// that the layers have must say the same. A kind that is not known, a part of the head left unrotated and two
+// places that disagree are refused by name.
 void ReadRope(ConfigFields& fields, ModelConfig& config);
 
 }  // namespace ropelab::formats

@@ -2,6 +2,7 @@
 // differ.
 #include "worker/formats/rope_scaling_fields.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -15,6 +16,7 @@ namespace {
 
 constexpr int64_t kMaxPositions = int64_t{1} << 30;
 constexpr double kMaxFactor = 1e6;
+constexpr int64_t kLongestStretched = int64_t{1} << 20;
 
 // The place that a kind is read from.
 struct Source {
@@ -116,20 +118,44 @@ void ReadLongRope(Source source, RopeScaling& scaling) {
   scaling.attention_factor = source.from.Number("attention_factor", 0.0, kMaxFactor, magnitude);
 }
 
+// Longest prompts. max_position_embeddings, `positions`, is often the length before the stretch.
+int64_t Unstretched(const RopeScaling&, int64_t positions) {
+  return positions;
+}
+
+int64_t StretchedBy(double factor, int64_t positions) {
+  const double length = std::floor(static_cast<double>(positions) * std::max(factor, 1.0));
+  return static_cast<int64_t>(std::min(length, static_cast<double>(kLongestStretched)));
+}
+
+int64_t LinearLength(const RopeScaling& scaling, int64_t positions) {
+  return std::max(positions, StretchedBy(scaling.factor, positions));
+}
+
+int64_t YarnLength(const RopeScaling& scaling, int64_t positions) {
+  return std::max(positions, StretchedBy(scaling.factor, scaling.original_max_positions));
+}
+
+// It stretches as far as a prompt needs.
+int64_t DynamicLength(const RopeScaling&, int64_t positions) {
+  return std::max(positions, kLongestStretched);
+}
+
 struct Kind {
   std::string_view type;  // in config.json
   const char* name;       // in the canonical text
   RopeScalingKind kind;
   void (*read)(Source source, RopeScaling& scaling);
+  int64_t (*longest)(const RopeScaling& scaling, int64_t positions);
 };
 
 constexpr Kind kKinds[] = {
-    {"default", "none", RopeScalingKind::kNone, &ReadNone},
-    {"linear", "linear", RopeScalingKind::kLinear, &ReadLinear},
-    {"llama3", "llama3", RopeScalingKind::kLlama3, &ReadLlama3},
-    {"yarn", "yarn", RopeScalingKind::kYarn, &ReadYarn},
-    {"dynamic", "dynamic", RopeScalingKind::kDynamic, &ReadDynamic},
-    {"longrope", "longrope", RopeScalingKind::kLongRope, &ReadLongRope},
+    {"default", "none", RopeScalingKind::kNone, &ReadNone, &Unstretched},
+    {"linear", "linear", RopeScalingKind::kLinear, &ReadLinear, &LinearLength},
+    {"llama3", "llama3", RopeScalingKind::kLlama3, &ReadLlama3, &Unstretched},
+    {"yarn", "yarn", RopeScalingKind::kYarn, &ReadYarn, &YarnLength},
+    {"dynamic", "dynamic", RopeScalingKind::kDynamic, &ReadDynamic, &DynamicLength},
+    {"longrope", "longrope", RopeScalingKind::kLongRope, &ReadLongRope, &Unstretched},
 };
 
 }  // namespace
@@ -148,6 +174,13 @@ RopeScaling ReadRopeScaling(ConfigFields& fields, ConfigFields& from, const std:
       "rope_type", absl::StrCat("\"", type, "\""),
       absl::StrCat("this scaling of RoPE is not known; known are ", absl::StrJoin(kKinds, ", ", append)));
   return scaling;
+}
+
+int64_t LongestPrompt(const RopeScaling& scaling, int64_t positions) {
+  for (const Kind& row : kKinds) {
+    if (row.kind == scaling.kind) return row.longest(scaling, positions);
+  }
+  return positions;
 }
 
 const char* RopeScalingName(RopeScalingKind kind) {

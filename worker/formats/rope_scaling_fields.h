@@ -1,6 +1,7 @@
 // The kinds of RoPE scaling, one row each.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "worker/formats/config_fields.h"
@@ -12,6 +13,11 @@ namespace ropelab::formats {
 // original_max_position_embeddings counts too. Refuses a type that is not known, and names those that are.
 RopeScaling ReadRopeScaling(ConfigFields& fields, ConfigFields& from, const std::string& type,
                             const ModelConfig& config);
+
+// Tokens of the longest prompt, for a max_position_embeddings of `positions`: linear and yarn multiply it (or
+// the length they start from) by their factor, dynamic takes up to 2^20, the others take it as it is. Never
+// less than `positions`.
+int64_t LongestPrompt(const RopeScaling& scaling, int64_t positions);
 
 // "none", "linear", ...: as the canonical text calls it.
 const char* RopeScalingName(RopeScalingKind kind);

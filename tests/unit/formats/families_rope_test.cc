@@ -134,6 +134,18 @@ TEST(RopeFields, OfDynamicCountFromMaxPositions) {
   EXPECT_EQ(config->rope_scaling.attention_factor, 1.0);
 }
 
+// transformers has no limit; a prompt that the scaling is meant for must not be refused.
+TEST(RopeFields, StretchTheLongestPrompt) {
+  const auto longest = [](const nlohmann::json& scaling) { return Read(Scaling(scaling))->max_positions; };
+  EXPECT_EQ(longest(nullptr), 4096);
+  EXPECT_EQ(longest({{"type", "linear"}, {"factor", 2.5}}), 10240);
+  EXPECT_EQ(longest({{"type", "linear"}, {"factor", 0.5}}), 4096);
+  EXPECT_EQ(longest({{"type", "yarn"}, {"factor", 4.0}}), 16384);
+  // A length that is written stretched already.
+  EXPECT_EQ(longest({{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 1024}}), 4096);
+  EXPECT_EQ(longest({{"type", "dynamic"}, {"factor", 2.0}}), 1 << 20);
+}
+
 TEST(RopeFields, OfYarnFallBack) {
   const auto config = Read(Scaling({{"type", "yarn"}, {"factor", 4.0}}));
   ASSERT_TRUE(config.ok()) << config.status();
