@@ -17,12 +17,18 @@ struct Flags {
   std::string model, tokenizer;
   bool no_special = false;
   bool offsets = false;
+  bool decode = false;
 };
 
-absl::StatusOr<std::string> ReadText(const std::string& line) {
-  const Json json = Json::parse(line, nullptr, false);
+absl::StatusOr<Json> ReadObject(const std::string& line) {
+  Json json = Json::parse(line, nullptr, false);
   if (json.is_discarded()) return absl::InvalidArgumentError("is not JSON in UTF-8");
-  if (!json.is_object() || !json.contains("text") || !json["text"].is_string()) {
+  if (!json.is_object()) return absl::InvalidArgumentError("is not a JSON object");
+  return json;
+}
+
+absl::StatusOr<std::string> ReadText(const Json& json) {
+  if (!json.contains("text") || !json["text"].is_string()) {
     return absl::InvalidArgumentError("is not {\"text\": \"...\"}");
   }
   return json["text"].get<std::string>();
@@ -36,9 +42,29 @@ void AppendOffsets(std::string_view text, const std::vector<formats::TokenSpan>&
   }
 }
 
+absl::StatusOr<std::string> DecodeLine(const formats::Tokenizer& tokenizer, const Json& json) {
+  const bool skip_known = !json.contains("skip_special") || json["skip_special"].is_boolean();
+  if (!json.contains("ids") || !json["ids"].is_array() || !skip_known) {
+    return absl::InvalidArgumentError(
+        "is not {\"ids\": [...]}, with or without \"skip_special\": true or false");
+  }
+  std::vector<int32_t> ids;
+  for (const Json& id : json["ids"]) {
+    if (!id.is_number_integer() || id < 0 || id > INT32_MAX) {
+      return absl::InvalidArgumentError(absl::StrCat(id.dump(), " is not a token id"));
+    }
+    ids.push_back(id.get<int32_t>());
+  }
+  ROPELAB_ASSIGN_OR_RETURN(const std::string decoded,
+                           tokenizer.Decode(ids, json.value("skip_special", false)));
+  return absl::StrCat("{\"decoded\": ", Json(decoded).dump(), "}\n");
+}
+
 absl::StatusOr<std::string> Answer(const formats::Tokenizer& tokenizer, const std::string& line,
                                    const Flags& flags) {
-  ROPELAB_ASSIGN_OR_RETURN(const std::string text, ReadText(line));
+  ROPELAB_ASSIGN_OR_RETURN(const Json json, ReadObject(line));
+  if (flags.decode) return DecodeLine(tokenizer, json);
+  ROPELAB_ASSIGN_OR_RETURN(const std::string text, ReadText(json));
   ROPELAB_ASSIGN_OR_RETURN(const formats::Encoding encoding, tokenizer.Encode(text, !flags.no_special));
   ROPELAB_ASSIGN_OR_RETURN(const std::string decoded, tokenizer.Decode(encoding.ids, false));
   std::string out = "{\"ids\": [";
@@ -74,6 +100,8 @@ int RunTokenize(int argc, char** argv) {
   app.add_flag("--no-special", flags.no_special, "leave out what the tokenizer puts around a text");
   app.add_flag("--offsets", flags.offsets,
                "add \"offsets\": [[begin, end], ...], characters of the text a token");
+  app.add_flag("--decode", flags.decode,
+               "read {\"ids\": [...], \"skip_special\": false} a line and write {\"decoded\": \"...\"}");
   if (const auto over = ParseCommandLine(app, argc, argv)) return *over;
   if (model->count() + file->count() == 0) {
     return Fail("tokenize", absl::InvalidArgumentError("give --model DIR or --tokenizer FILE"), kUsage);
