@@ -40,6 +40,10 @@ class FakeServer : public v1::ExperimentService::Service {
   std::function<grpc::Status(const v1::ValidateRequest&, v1::ValidateResponse*)> validate;
   std::function<grpc::Status(grpc::ServerContext*, const v1::GetRequest&, v1::Experiment*)> get;
   std::function<grpc::Status(const v1::ListRequest&, v1::ListResponse*)> list;
+  std::function<grpc::Status(v1::ListCorporaResponse*)> list_corpora;
+  // Asked after every message; a status that is not OK answers at once. At the end `added` answers.
+  std::function<grpc::Status(const v1::AddCorpusRequest&)> corpus_part;
+  std::function<grpc::Status(v1::AddCorpusResponse*)> added;
   std::vector<v1::TableSlice> slices;
   std::vector<v1::ArtifactData> pieces;
 
@@ -65,6 +69,20 @@ class FakeServer : public v1::ExperimentService::Service {
   grpc::Status List(grpc::ServerContext*, const v1::ListRequest* request,
                     v1::ListResponse* response) override {
     return list ? list(*request, response) : Unset();
+  }
+  grpc::Status ListCorpora(grpc::ServerContext*, const v1::ListCorporaRequest*,
+                           v1::ListCorporaResponse* response) override {
+    return list_corpora ? list_corpora(response) : Unset();
+  }
+  grpc::Status AddCorpus(grpc::ServerContext* context, grpc::ServerReader<v1::AddCorpusRequest>* reader,
+                         v1::AddCorpusResponse* response) override {
+    v1::AddCorpusRequest request;
+    while (reader->Read(&request)) {
+      const grpc::Status status = corpus_part ? corpus_part(request) : grpc::Status::OK;
+      if (!status.ok()) return status;
+    }
+    if (context->IsCancelled()) return grpc::Status::CANCELLED;
+    return added ? added(response) : Unset();
   }
   grpc::Status Results(grpc::ServerContext*, const v1::ResultsRequest*,
                        grpc::ServerWriter<v1::TableSlice>* writer) override {

@@ -90,6 +90,11 @@ INSTANTIATE_TEST_SUITE_P(
         WrongCase{"nam=x", {"\"nam\"", "name, model"}},
         WrongCase{"experiments.detect.slash_detection.treshold=1",
                   {"\"treshold\"", "experiments.detect.slash_detection", "threshold, skip_first"}},
+        WrongCase{"threshold=0.2",
+                  {"is this meant: experiments.detect.slash_detection.threshold, "
+                   "experiments.a.b.slash_detection.threshold?"}},
+        WrongCase{"experiments.detect.count=1",
+                  {"is this meant: experiments.detect.slash_detection.prompts.sampled.count?"}},
         WrongCase{"experiments.detct.slash_detection.threshold=1", {"\"detct\"", "detect, a.b"}},
         WrongCase{"experiments.2.slash_detection.threshold=1", {"\"2\"", "0 to 1"}},
         WrongCase{"experiments.detect=1", {"message", "slash_detection"}},

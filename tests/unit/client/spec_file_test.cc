@@ -117,8 +117,9 @@ TEST(SpecFile, NamesAFileThatIsNotThere) {
 
 TEST(SpecFile, NamesTheFieldsThereAreForOneThatThereIsNot) {
   const auto parsed = ParseSpec("a.textproto", "slash_detection { treshold: 0.1 }");
-  EXPECT_THAT(std::string(parsed.status().message()),
-              testing::AllOf(testing::HasSubstr("treshold"), testing::HasSubstr("Fields there: prompts, offsets")));
+  EXPECT_THAT(
+      std::string(parsed.status().message()),
+      testing::AllOf(testing::HasSubstr("treshold"), testing::HasSubstr("Fields there: prompts, offsets")));
 }
 
 TEST(SpecFile, SaysThatTheFileEndsInsideABracket) {

@@ -1,3 +1,4 @@
+#include "client/corpora_view.h"
 #include "client/experiment_view.h"
 #include "client/human.h"
 #include "client/inventory_view.h"
@@ -129,6 +130,68 @@ TEST(InventoryView, ShowsEveryAttemptOfATaskInTheProvenance) {
                            " 2  second/cpu/0"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
+}
+
+TEST(InventoryView, ShowsCorporaAndWhatWasVerifiedInTheProvenance) {
+  v1::Provenance provenance;
+  auto* corpus = provenance.add_corpora();
+  corpus->set_name("moby");
+  corpus->set_sha256("9a972a3434a59563");
+  corpus->set_documents(3);
+  EXPECT_THAT(RenderProvenance(provenance), HasSubstr("CORPORA\nname:        moby\n"));
+  EXPECT_THAT(RenderProvenance(provenance), HasSubstr("9a972a3434a59563"));
+  auto* model = provenance.add_models()->mutable_announcement();
+  model->set_name("tiny");
+  EXPECT_THAT(RenderProvenance(provenance), HasSubstr("verified:   no\n"));
+  auto* verification = model->mutable_verification();
+  verification->set_passed(true);
+  verification->set_engine_version("3");
+  verification->set_device("cpu");
+  const auto add = [&](const std::string& name, double value, double bound, bool passed) {
+    auto* fact = verification->add_facts();
+    fact->set_name(name);
+    fact->set_value(value);
+    fact->set_bound(bound);
+    fact->set_unit("absolute");
+    fact->set_where("layer 2");
+    fact->set_passed(passed);
+  };
+  add("rope_table", 1e-9, 1e-6, true);
+  add("blockwise_attention", 4e-6, 1e-5, true);
+  add("bf16_distance", 0.5, -1, true);
+  EXPECT_THAT(RenderProvenance(provenance),
+              HasSubstr("verified:   passed, largest blockwise_attention 4e-06 of 1e-05 absolute at layer 2 "
+                        "(engine 3, cpu)\n"));
+  add("gqa", 1, 0, false);
+  verification->set_passed(false);
+  EXPECT_THAT(RenderProvenance(provenance), HasSubstr("verified:   FAILED, largest gqa 1 of 0 "));
+}
+
+TEST(CorporaView, ListsCorporaAndWhatIsWrongWithThem) {
+  v1::ListCorporaResponse response;
+  EXPECT_THAT(RenderCorpora(response, 0), HasSubstr("ropelab corpora add NAME PATH"));
+  auto* corpus = response.add_corpora();
+  corpus->set_name("lines");
+  corpus->set_kind("jsonl");
+  corpus->set_documents(2);
+  corpus->set_bytes(2048);
+  corpus->set_sha256("1a4ce6801ca76b8c76c5");
+  corpus->set_place("corpora-dir");
+  corpus->set_registered_microseconds(1);
+  corpus->add_text_fields("text");
+  corpus->add_text_fields("question");
+  corpus->set_problem("the file is gone");
+  const std::string text = RenderCorpora(response, 60'000'001);
+  EXPECT_THAT(
+      text,
+      HasSubstr("lines  jsonl          2  2.0 KiB  1a4ce6801ca7  corpora-dir  1m 00s ago  text, question\n"));
+  EXPECT_THAT(text, HasSubstr("lines@1a4ce6801ca7 cannot be read: the file is gone\n"));
+}
+
+TEST(CorporaView, ProgressTellsShareRateAndTimeLeft) {
+  EXPECT_EQ(RenderUpload("m", 0, 1 << 20, 0), "m  0 B of 1.0 MiB  0%");
+  EXPECT_EQ(RenderUpload("m", 1 << 20, 4 << 20, 2), "m  1.0 MiB of 4.0 MiB  25%  512 KiB/s  6.0s left");
+  EXPECT_EQ(RenderUpload("m", 8 << 20, 4 << 20, 2), "m  8.0 MiB of 4.0 MiB  100%  4.0 MiB/s  0.0s left");
 }
 
 TEST(JsonView, WritesSnakeCaseIntegersAsNumbersAndDefaults) {
