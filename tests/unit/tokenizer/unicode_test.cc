@@ -14,7 +14,6 @@
 #include "tests/unit/absent.h"
 #include "worker/formats/tokenizer/class_alphabet.h"
 #include "worker/formats/tokenizer/unicode_classes.h"
-#include "worker/formats/tokenizer/unicode_utf8.h"
 
 namespace ropelab::formats {
 namespace {

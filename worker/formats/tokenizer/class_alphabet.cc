@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "worker/formats/tokenizer/unicode_utf8.h"
+#include "worker/formats/tokenizer/utf8.h"
 
 namespace ropelab::formats {
 namespace {
@@ -78,7 +78,10 @@ size_t ClassAlphabet::Map(std::string_view text, uint8_t* symbols) const {
       for (size_t i = 0; i < 8; ++i) out[i] = ascii[static_cast<unsigned char>(text[at + i])];
     }
     // Up to eight characters before the next look for a run of ASCII.
-    for (size_t i = 0; i < 8 && at < text.size(); ++i) *out++ = SymbolOf(NextCodePoint(text, at));
+    for (size_t i = 0; i < 8 && at < text.size(); ++i) {
+      *out++ = SymbolOf(CharacterAt(text, at));
+      at += CharacterBytes(text[at]);
+    }
   }
   return static_cast<size_t>(out - symbols);
 }

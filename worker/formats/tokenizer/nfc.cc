@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "worker/formats/tokenizer/normalized_text.h"
@@ -65,7 +66,8 @@ bool ComposeNfc(NormalizedText& text) {
   icu::StringByteSink<std::string> sink(&result.text, piece.length());
   icu::Edits edits;
   composer->normalizeUTF8(0, piece, sink, &edits, error);
-  if (U_FAILURE(error) != 0 || !edits.hasChanges()) return false;
+  if (U_FAILURE(error) != 0) throw std::bad_alloc();  // valid input fails for no other reason
+  if (!edits.hasChanges()) return false;
 
   result.origin.reserve(result.text.size());
   for (icu::Edits::Iterator edit = edits.getFineIterator(); edit.next(error) != 0;) {

@@ -11,7 +11,7 @@
 #include "worker/formats/tokenizer/split_pattern_reader.h"
 #include "worker/formats/tokenizer/split_pattern_tree.h"
 #include "worker/formats/tokenizer/split_pattern_write.h"
-#include "worker/formats/tokenizer/unicode_utf8.h"
+#include "worker/formats/tokenizer/utf8.h"
 
 namespace ropelab::formats {
 namespace {
@@ -24,7 +24,7 @@ class ByteCursor {
   size_t ByteOf(size_t code_points) {
     if (one_byte_each_) return code_points;
     for (; code_points_ < code_points; ++code_points_) {
-      byte_ += Utf8Length(static_cast<unsigned char>(text_[byte_]));
+      byte_ += CharacterBytes(text_[byte_]);
     }
     return byte_;
   }

@@ -10,7 +10,7 @@
 #include "common/printable.h"
 #include "common/status_macros.h"
 #include "worker/formats/tokenizer/unicode_classes.h"
-#include "worker/formats/tokenizer/unicode_utf8.h"
+#include "worker/formats/tokenizer/utf8.h"
 
 namespace ropelab::formats {
 namespace {
