@@ -57,7 +57,9 @@ bool PatternReader::Take(std::string_view text) {
 }
 
 char32_t PatternReader::TakeCodePoint() {
-  return NextCodePoint(pattern_, at_);
+  const char32_t code_point = CharacterAt(pattern_, at_);
+  at_ += CharacterBytes(pattern_[at_]);
+  return code_point;
 }
 
 absl::StatusOr<std::optional<uint32_t>> PatternReader::TakeNumber() {
