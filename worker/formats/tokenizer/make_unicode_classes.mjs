@@ -1,5 +1,5 @@
 // Writes unicode_classes_table.inc from the reference's answers:
-//   node make_unicode_classes.mjs PATH/tokenizers.linux-x64-gnu.node > unicode_classes_table.inc
+//   node make_unicode_classes.mjs ../../../build/test-data/reference/tokenizers.node > unicode_classes_table.inc
 // The binding is npm's @anush008/tokenizers-linux-x64-gnu 0.6.0; setup/fetch-test-data brings it.
 // Each general category, and \w, is asked for as a Split pattern that removes its matches from a text of all
 // code points: what is gone is in the class. A code point in no category or in two stops the script.
