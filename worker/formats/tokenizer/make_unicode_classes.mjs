@@ -4,8 +4,9 @@
 // Each general category, and \w, is asked for as a Split pattern that removes its matches from a text of all
 // code points: what is gone is in the class. A code point in no category or in two stops the script.
 import {createRequire} from 'module';
+import {resolve} from 'path';
 
-const reference = createRequire(import.meta.url)(process.argv[2]);
+const reference = createRequire(import.meta.url)(resolve(process.argv[2]));
 const categories = ['Lu', 'Ll', 'Lt', 'Lm', 'Lo', 'Mn', 'Mc', 'Me', 'Nd', 'Nl', 'No', 'Pc', 'Pd', 'Ps', 'Pe',
   'Pi', 'Pf', 'Po', 'Sm', 'Sc', 'Sk', 'So', 'Zs', 'Zl', 'Zp', 'Cc', 'Cf', 'Cs', 'Co', 'Cn'];
 const codePoints = [];
