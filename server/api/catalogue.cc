@@ -2,11 +2,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/printable.h"
 #include "common/status_macros.h"
 #include "server/experiments/model_names.h"
 #include "server/store/corpora.h"
 
 namespace ropelab::api {
+namespace {
+
+constexpr size_t kProblemBytes = 2000;
+
+}  // namespace
 
 ModelLine ParseModelLine(const std::string& line) {
   const size_t at = line.rfind('@');
@@ -28,7 +34,7 @@ absl::StatusOr<std::vector<experiments::CorpusFacts>> ReadCorpora(store::Store& 
     facts.documents = row.documents;
     facts.bytes = row.bytes;
     facts.text_fields = row.text_fields;
-    facts.problem = store.corpora().Problem(row);
+    facts.problem = Printable(store.corpora().Problem(row), kProblemBytes);
   }
   return corpora;
 }
