@@ -1,4 +1,6 @@
 // Expected ids and offsets are those of Hugging Face's tokenizers 0.22.2 for the same files.
+#include <chrono>
+
 #include "small_tokenizer.h"
 #include "worker/formats/tokenizer/split_behavior.h"
 
@@ -108,6 +110,16 @@ TEST(PreTokenizer, MetaspaceInTheOldFormPrependsAlways) {
   EXPECT_EQ(Problem(json),
             "small.json: pre_tokenizer.add_prefix_space: false contradicts prepend_scheme always; write "
             "\"prepend_scheme\": \"never\"");
+}
+
+// Each of a million pieces would look for a space through all that follow.
+TEST(PreTokenizer, ManyPiecesTakeTimeInProportion) {
+  auto json = SmallTokenizer();
+  const Json metaspace = {{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "never"}};
+  json["pre_tokenizer"] = Sequence({SplitAtText("1", "Isolated", false), metaspace});
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(Ids(*Make(json), std::string(1 << 20, '1')), Numbers(1 << 20, 5));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
 }
 
 TEST(PreTokenizer, DigitsStandAloneOrTogether) {

@@ -85,9 +85,9 @@ TEST(TokenizerErrors, VocabularyEntriesMustBeUnique) {
   EXPECT_EQ(ProblemOf(R"({"model": {"vocab": {"a": 0, "a": 1}, "merges": []}})"),
             "t.json: model.vocab: token 'a' is given twice, as 0 and as 1");
   EXPECT_EQ(ProblemOf(R"({"model": {"vocab": {"a": -1}, "merges": []}})"),
-            "t.json: model.vocab: token 'a' has id -1; ids go from 0 to 16777215");
+            "t.json: model.vocab: token 'a' has id -1; with 1 tokens, ids go from 0 to 65544");
   EXPECT_EQ(ProblemOf(R"({"model": {"vocab": {"a": 99999999999}, "merges": []}})"),
-            "t.json: model.vocab: token 'a' has id 99999999999; ids go from 0 to 16777215");
+            "t.json: model.vocab: token 'a' has id 99999999999; with 1 tokens, ids go from 0 to 65544");
   EXPECT_EQ(ProblemOf(R"({"model": {"vocab": {"a": 1.5}, "merges": []}})"),
             "t.json: model.vocab: the id of token 'a' is 1.5, not an integer");
   EXPECT_EQ(ProblemOf(R"({"model": {"vocab": [["a", 1.5]], "merges": []}})"),

@@ -42,6 +42,8 @@ absl::Status ReadTemplate(JsonFields& fields, const Has& has, PostProcessor& pro
     if (!specials->contains(id)) return fields.Error(where, "is missing, and the template names it");
     ROPELAB_ASSIGN_OR_RETURN(JsonFields special, JsonFields::Of((*specials)[id], fields.PathOf(where)));
     ROPELAB_ASSIGN_OR_RETURN(const Json* ids, special.Array("ids"));
+    special.Ignore({"id", "tokens"});
+    ROPELAB_RETURN_IF_ERROR(special.RefuseOthers());
     for (const Json& token : *ids) {
       if (!token.is_number_integer() || !has(token.get<int64_t>())) {
         return special.Error("ids", Shown(token) + " is no token's id");

@@ -1,7 +1,5 @@
 #include "worker/formats/tokenizer/pre_tokenizer_steps.h"
 
-#include <algorithm>
-
 #include "common/status_macros.h"
 #include "worker/formats/tokenizer/byte_alphabet.h"
 #include "worker/formats/tokenizer/text_rewriter.h"
@@ -34,10 +32,11 @@ absl::Status PrefixStep::Apply(CutText& cut) const {
         replaced ? replacement_.starts_with(prefix_) : text.substr(piece.begin).starts_with(prefix_);
     const bool wanted = !first_only_ || cut.base + first.begin == 0;
     if (wanted && !has_prefix) rewriter.Put(prefix_, first);
+    const std::string_view whole = text.substr(0, piece.end);  // spaces of later pieces are theirs to find
     size_t done = piece.begin;
-    while (!replacement_.empty() && done < piece.end) {
-      const size_t space = std::min(text.find(' ', done), piece.end);
-      if (space == piece.end) break;
+    while (!replacement_.empty()) {
+      const size_t space = whole.find(' ', done);
+      if (space == std::string_view::npos) break;
       rewriter.Keep(done, space);
       rewriter.Put(replacement_, OriginOf(cut.text, space, space + 1));
       done = space + 1;

@@ -6,14 +6,24 @@
 #include "common/printable.h"
 
 namespace ropelab::formats {
+namespace {
+
+// Room that a vocabulary may leave free: real ones leave none or a few hundred ids.
+constexpr int64_t kFreeIds = 1 << 16;
+constexpr int64_t kIdsPerToken = 8;
+
+}  // namespace
 
 absl::StatusOr<Vocabulary> Vocabulary::Build(std::vector<TokenizerFile::Token> tokens) {
   Vocabulary vocabulary;
   int64_t largest = -1;
+  const int64_t limit =
+      std::min<int64_t>(kMaxId, kFreeIds + kIdsPerToken * static_cast<int64_t>(tokens.size()));
   for (const TokenizerFile::Token& token : tokens) {
-    if (token.id < 0 || token.id > kMaxId) {
+    if (token.id < 0 || token.id > limit) {
       return absl::InvalidArgumentError(absl::StrCat("model.vocab: token '", Printable(token.text, 60),
-                                                     "' has id ", token.id, "; ids go from 0 to ", kMaxId));
+                                                     "' has id ", token.id, "; with ", tokens.size(),
+                                                     " tokens, ids go from 0 to ", limit));
     }
     largest = std::max(largest, token.id);
   }

@@ -14,10 +14,12 @@ namespace ropelab::formats {
 
 class Vocabulary {
  public:
-  // Larger ids are refused: the tables are as long as the largest id.
+  // Larger ids are refused, and so are ids far beyond the number of tokens: tables are as long as the
+  // largest.
   static constexpr int64_t kMaxId = (1 << 24) - 1;
 
-  // INVALID_ARGUMENT naming the token: an id that is negative, too large or used twice, a token twice.
+  // INVALID_ARGUMENT naming the token: an id that is negative, too large, far beyond the others or
+  // used twice, a token twice.
   static absl::StatusOr<Vocabulary> Build(std::vector<TokenizerFile::Token> tokens);
 
   int32_t Find(std::string_view text) const {  // -1: no such token
