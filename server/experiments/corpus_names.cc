@@ -1,6 +1,7 @@
 #include "server/experiments/corpus_names.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "absl/status/status.h"
@@ -73,6 +74,13 @@ absl::StatusOr<CorpusFacts> FindCorpus(const std::vector<CorpusFacts>& known, co
     if (found.empty()) {
       return SayWhich("no content of this name has such a hash", named);
     }
+  }
+  // A file under --corpora that was replaced leaves an entry of its old content behind.
+  const auto readable = [](const CorpusFacts& corpus) { return corpus.problem.empty(); };
+  if (std::any_of(found.begin(), found.end(), readable)) {
+    found.erase(std::remove_if(found.begin(), found.end(), std::not_fn(readable)), found.end());
+  } else {
+    found.resize(1);
   }
   if (found.size() > 1) {
     return SayWhich("the name stands for several contents", found);

@@ -120,6 +120,15 @@ TEST(CorpusResolve, ACorpusThatCannotBeReadIsRefusedWithItsCause) {
               ElementsAre(HasSubstr("the corpus cannot be read: books.jsonl is gone")));
 }
 
+TEST(CorpusResolve, AContentThatIsGoneDoesNotMakeItsNameAmbiguous) {
+  CorpusFacts gone = Books("books", '7');
+  gone.problem = "books.jsonl changed";
+  EXPECT_EQ(ResolvedCorpus("", World({gone, Books()})).name(), "books@" + std::string(64, 'e'));
+  EXPECT_THAT(
+      ProblemsOf(Detect("corpus { name: 'books@77777777' count: 3 tokens: 64 }"), World({gone, Books()})),
+      ElementsAre(HasSubstr("the corpus cannot be read: books.jsonl changed")));
+}
+
 TEST(CorpusResolve, RefusesMorePromptsThanDocuments) {
   EXPECT_THAT(ProblemsOf(Detect("corpus { name: 'books' count: 11 tokens: 64 }"), World()),
               ElementsAre(HasSubstr("corpus.count: corpus books has 10 documents")));
