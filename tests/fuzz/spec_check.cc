@@ -50,15 +50,15 @@ ModelFacts SmallModel(const std::string& name, bool tokenizer) {
 class SmallCatalogue : public experiments::Catalogue {
  public:
   std::vector<ModelFacts> Models() const override {
-    return {SmallModel("m", true), SmallModel("planted", false), SmallModel("toy", false)};
+    return {SmallModel("planted", false), SmallModel("toy", true)};
   }
   std::vector<CorpusFacts> Corpora() const override {
-    return {{.name = "books",
+    return {{.name = "novels",
              .sha256 = std::string(64, 'e'),
              .kind = "jsonl",
              .documents = 10,
              .bytes = 5000,
-             .text_fields = {"text", "title"},
+             .text_fields = {"body", "text"},
              .problem = ""}};
   }
 };
