@@ -16,6 +16,8 @@ DATA = SOURCE / "build/test-data"
 VECTORS = FIXTURES / "tokenizers"
 # Where the reference composes characters, it loses the parts that are not first.
 COMPOSING = {"qwen3", "addedtok"}
+# One file for each way of making spans.
+WITH_OFFSETS = ["mistral", "mistral_metaspace", "llama3_1", "gpt2prefix", "gemma3", "qwen3", "addedtok"]
 
 
 def skip(reason):
@@ -49,10 +51,6 @@ def read(path):
         return [json.loads(line) for line in file]
 
 
-def families():
-    return sorted(path.name[len("vectors_"):-len("_a.jsonl")] for path in VECTORS.glob("vectors_*_a.jsonl"))
-
-
 class Tokenizers(unittest.TestCase):
     maxDiff = 2000
 
@@ -65,7 +63,7 @@ class Tokenizers(unittest.TestCase):
     def test_offsets_are_those_of_the_reference(self):
         if shutil.which("node") is None:
             self.skipTest("node is missing")
-        for family in families():
+        for family in WITH_OFFSETS:
             path = VECTORS / f"vectors_{family}_a.jsonl"
             file = DATA / f"tokenizers/{family}.json"
             ours, _ = tokenize("--tokenizer", file, "--offsets", lines=[{"text": line["text"]} for line in read(path)])
