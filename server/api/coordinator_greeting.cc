@@ -171,6 +171,8 @@ void CoordinatorImpl::Welcome(Link& link, const Greeting& greeting) {
     }
     if (!model.weights_hash().empty()) {
       facts.models[model.weights_hash()] = model.name();
+    } else {
+      facts.unhashed.insert(model.name());
     }
     if (!model.tokenizer_hash().empty()) {
       facts.tokenizers.emplace(model.tokenizer_hash(), model.name());

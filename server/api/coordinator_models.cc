@@ -198,6 +198,7 @@ void CoordinatorImpl::OnWeightsHash(Link& link, const v1::WeightsHash& hash) {
     const std::string problem =
         hash.problem().empty() ? "it sent no hash that can be read" : Printable(hash.problem(), 2000);
     link.hash_problems[hash.model()] = problem;
+    scheduler_.CannotHash(link.epoch, hash.model());
     spdlog::warn("worker {} cannot hash the weights of {}: {}", link.hello.worker_id(), hash.model(),
                  problem);
     SettleModels();

@@ -43,6 +43,14 @@ void Scheduler::AddModel(int64_t epoch, const std::string& weights_hash, const s
   const auto found = sessions_.find(epoch);
   if (found != sessions_.end()) {
     found->second.facts.models[weights_hash] = name;
+    found->second.facts.unhashed.erase(name);
+  }
+}
+
+void Scheduler::CannotHash(int64_t epoch, const std::string& name) {
+  const auto found = sessions_.find(epoch);
+  if (found != sessions_.end()) {
+    found->second.facts.unhashed.erase(name);
   }
 }
 

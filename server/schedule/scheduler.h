@@ -86,6 +86,7 @@ class Scheduler {
   void DrainSession(int64_t epoch);
   void CloseSession(int64_t epoch, int64_t now_ns);
   void AddModel(int64_t epoch, const std::string& weights_hash, const std::string& name);
+  void CannotHash(int64_t epoch, const std::string& name);
   void Heard(int64_t epoch, int64_t now_ns);
   const Session* FindSession(int64_t epoch) const;
   const std::map<int64_t, Session>& sessions() const { return sessions_; }
@@ -158,8 +159,9 @@ class Scheduler {
   void ChargeOwner(const Lease& lease, int64_t now_ns);
   std::vector<Experiment*> InOrder(int64_t now_ns);
   bool HasRoom(int64_t epoch, bool ahead) const;
-  // Some session that may run the experiment holds these weights and has memory for them.
-  bool FitsSomewhere(const Experiment& experiment, const std::string& weights_hash, int64_t bytes) const;
+  // Some session that may run the experiment holds the task's weights, or may turn out to, and has memory
+  // for them.
+  bool FitsSomewhere(const Experiment& experiment, const TaskFacts& task) const;
   std::optional<int64_t> FirstEligible(const Experiment& experiment, const Session& session) const;
   std::optional<Decision> DecideFor(const Session& session, bool ahead, const std::vector<Experiment*>& order,
                                     int64_t now_ns);

@@ -47,13 +47,13 @@ bool Scheduler::HasRoom(int64_t epoch, bool ahead) const {
   return ahead ? held == 1 && waiting == 0 : held == 0;
 }
 
-bool Scheduler::FitsSomewhere(const Experiment& experiment, const std::string& weights_hash,
-                              int64_t bytes) const {
+bool Scheduler::FitsSomewhere(const Experiment& experiment, const TaskFacts& task) const {
   const std::string& wanted_class = experiment.facts.numerics_class;
   return std::any_of(sessions_.begin(), sessions_.end(), [&](const auto& entry) {
     const SessionFacts& facts = entry.second.facts;
     return (wanted_class.empty() || wanted_class == facts.numerics_class) &&
-           facts.models.contains(weights_hash) && (facts.memory_bytes == 0 || facts.memory_bytes >= bytes);
+           (facts.models.contains(task.weights_hash) || facts.unhashed.contains(task.model)) &&
+           (facts.memory_bytes == 0 || facts.memory_bytes >= task.weights_bytes);
   });
 }
 
@@ -68,9 +68,9 @@ std::optional<int64_t> Scheduler::FirstEligible(const Experiment& experiment, co
     if (needs_model && session.facts.ModelFor(needs.first, needs.second) == nullptr) {
       continue;
     }
-    const int64_t bytes = tasks_.at(places.begin()->second).facts.weights_bytes;
-    if (session.facts.memory_bytes > 0 && bytes > session.facts.memory_bytes &&
-        FitsSomewhere(experiment, needs.first, bytes)) {
+    const TaskFacts& first = tasks_.at(places.begin()->second).facts;
+    if (session.facts.memory_bytes > 0 && first.weights_bytes > session.facts.memory_bytes &&
+        FitsSomewhere(experiment, first)) {
       continue;
     }
     if (!best.has_value() || *places.begin() < *best) {

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -28,7 +29,8 @@ struct SessionFacts {
   std::string worker, incarnation, numerics_class;
   // Hash -> the name under which the worker announced such a model, by weights and by tokenizer.
   std::map<std::string, std::string> models = {}, tokenizers = {};
-  int64_t memory_bytes = 0;  // that models and activations may use; 0: not told
+  std::set<std::string> unhashed = {};  // names of models whose weights hash is not known yet
+  int64_t memory_bytes = 0;             // that models and activations may use; 0: not told
 
   // The name of a model here that a task with these hashes can run on: weights decide; a task without any
   // needs its tokenizer alone. nullptr: there is none. A task without either needs no model.

@@ -1,6 +1,7 @@
 #include "worker/session/session.h"
 
 #include <algorithm>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -204,6 +205,9 @@ grpc::Status Session::Serve(std::shared_ptr<grpc::Channel> channel, bool* welcom
   {
     MutexLock lock(&desk_.mutex);
     announced_ = std::move(stamp);
+    for (const v1::ModelAnnouncement& model : greeting.hello().models()) {
+      if (!model.weights_hash().empty()) told_hashes_.insert(model.name());
+    }
     link_ = &link;
     desk_.machine.Greet(greeting.mutable_hello(), Now());
   }
@@ -343,6 +347,7 @@ void Session::HashLoop() {
     v1::WeightsHash hash = options_.hash(model, [this](int64_t, int64_t) { return !Stopping(); });
     MutexLock lock(&desk_.mutex);
     to_hash_.pop_front();
+    told_hashes_.insert(model);
     if (!hash.problem().empty()) spdlog::warn("hashing model {}: {}", model, hash.problem());
     desk_.machine.QueueWeightsHash(std::move(hash));
     desk_.changed.NotifyAll();
@@ -355,21 +360,31 @@ void Session::RescanLoop() {
   if (!options_.models_stamp) return;
   std::string before;
   while (true) {
+    std::set<std::string> told;
     {
       MutexLock lock(&desk_.mutex);
       const SessionMachine::Time until = Now() + options_.rescan;
       while (!desk_.stopping && Now() < until) desk_.changed.WaitFor(&desk_.mutex, until - Now());
       if (desk_.stopping) return;
+      told = told_hashes_;
     }
     std::string now = options_.models_stamp();
-    MutexLock lock(&desk_.mutex);
     // A copy that goes on would be announced with a problem, and again and again.
-    if (now == before && now != announced_ && link_ != nullptr && desk_.machine.connected() &&
-        !desk_.machine.draining()) {
-      CloseLink("the models folders hold something else than this worker announced; it greets again");
-    }
-    before = std::move(now);
+    const bool still = now == before;
+    before = now;
+    if (!still || !Announceable(now)) continue;
+    // A server takes a model that comes without a hash for the one it knows under that name, so where it
+    // knows one the new one goes along. The next Hello finds it in the cache.
+    for (const std::string& model : told)
+      options_.hash(model, [this](int64_t, int64_t) { return !Stopping(); });
+    MutexLock lock(&desk_.mutex);
+    CloseLink("the models folders hold something else than this worker announced; it greets again");
   }
+}
+
+bool Session::Announceable(const std::string& stamp) {
+  MutexLock lock(&desk_.mutex);
+  return stamp != announced_ && link_ != nullptr && desk_.machine.connected() && !desk_.machine.draining();
 }
 
 }  // namespace ropelab::session

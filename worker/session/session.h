@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,7 @@ struct SessionOptions {
   // still for one period, the stream is opened anew, which is how a worker says what it has; held leases
   // stay. Null: nobody looks.
   std::function<std::string()> models_stamp;
-  std::chrono::milliseconds rescan{5000};
+  std::chrono::milliseconds rescan{3000};
   WorkerMetrics* metrics = nullptr;  // may be null
   std::function<std::vector<std::string>()> log_tail = [] { return std::vector<std::string>(); };
   std::function<int64_t()> memory_used = [] { return int64_t{0}; };
@@ -82,6 +83,8 @@ class Session {
   void BeatLoop();
   void HashLoop();
   void RescanLoop();
+  // Whether the server could be told now of models other than it was told of.
+  bool Announceable(const std::string& stamp);
   // Calls started_, once. From the connecting thread, without the lock.
   void SayStarted();
   void Act(const SessionMachine::Reaction& reaction) ROPELAB_REQUIRES(desk_.mutex);
@@ -96,7 +99,8 @@ class Session {
   Link* link_ ROPELAB_GUARDED_BY(desk_.mutex) = nullptr;
   std::optional<SessionMachine::Time> lost_at_ ROPELAB_GUARDED_BY(desk_.mutex);
   std::deque<std::string> to_hash_ ROPELAB_GUARDED_BY(desk_.mutex);
-  std::string announced_ ROPELAB_GUARDED_BY(desk_.mutex);  // models_stamp of the last Hello
+  std::set<std::string> told_hashes_ ROPELAB_GUARDED_BY(desk_.mutex);  // models whose hash the server knows
+  std::string announced_ ROPELAB_GUARDED_BY(desk_.mutex);              // models_stamp of the last Hello
   bool connect_loop_ended_ ROPELAB_GUARDED_BY(desk_.mutex) = false;
   std::function<void()> started_;
 };

@@ -71,6 +71,17 @@ TEST_F(SchedulerTest, AWorkerTooSmallForTheWeightsIsPassedOverWhileAnotherHasRoo
   EXPECT_EQ(Grant(), 6);
   EXPECT_EQ(last_.epoch, 2);
   scheduler_.TaskDone(6, now_);
+  // One that is still hashing may turn out to hold them.
+  SessionFacts hashing{3, "hashing", "i", "C"};
+  hashing.unhashed = {"m"};
+  scheduler_.OpenSession(std::move(hashing), now_);
+  want(14, 9, 1001);
+  EXPECT_EQ(Grant(), 0);
+  scheduler_.AddModel(3, "h", "m");
+  EXPECT_EQ(Grant(), 9);
+  EXPECT_EQ(last_.epoch, 3);
+  scheduler_.TaskDone(9, now_);
+  scheduler_.CloseSession(3, now_);
   // None can: one of them says so, with the figures.
   want(13, 8, 1001);
   EXPECT_EQ(Grant(), 8);
