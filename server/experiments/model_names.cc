@@ -50,7 +50,7 @@ absl::Status UnknownName(const std::string& typed, const std::vector<ModelFacts>
   return absl::NotFoundError(absl::StrCat(
       typed.empty() ? "" : "no worker ever announced a model of this name; ",
       "known: ", absl::StrJoin(shown, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "",
-      "; a worker looks through its folders when it connects, so restart it after adding one"));
+      "; a worker looks through its folders every few seconds, so wait a moment after adding one"));
 }
 
 absl::Status Ambiguous(const std::string& name, const std::vector<ModelFacts>& found) {

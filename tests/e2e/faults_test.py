@@ -278,7 +278,7 @@ class ModelFolders(Faults):
             print(done.returncode, done.stderr)
             self.assertEqual(done.returncode, 4)
             self.assertIn("later", done.stderr)
-            self.assertIn("restart", done.stderr)
+            self.assertIn("wait a moment", done.stderr)
 
     def test_folder_whose_name_is_no_text_is_passed_over(self):
         folder, lab = self.lab_with_copy()

@@ -22,7 +22,7 @@ MIB = 1 << 20
 CASES = [("bfloat16", ["bfloat16", "float32"], 1, 0),
          ("bfloat16", ["bfloat16", "float32"], 3, 1),
          ("float32", ["float32", "bfloat16"], 2, 0),
-         ("float32", ["float32", "float16"], 1, 3)]
+         ("float32", ["float32", "bfloat16"], 1, 3)]
 
 
 def shape_of(dtype, megabytes):

@@ -54,7 +54,7 @@ TEST(Submission, AnUnknownModelIsRefusedWithTheKnownNames) {
   EXPECT_THAT(
       ProblemsOf(With("model: 'tow'"), FakeCatalogue({ToyModel("zebra"), ToyModel("ant")})),
       ElementsAre("model: no worker ever announced a model of this name; known: ant, zebra; a "
-                  "worker looks through its folders when it connects, so restart it after adding one"));
+                  "worker looks through its folders every few seconds, so wait a moment after adding one"));
   EXPECT_THAT(ProblemsOf(With("model: 'tow'"), FakeCatalogue(std::vector<ModelFacts>{})),
               ElementsAre(HasSubstr("model: no worker has announced a model yet")));
 }
