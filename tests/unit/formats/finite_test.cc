@@ -48,7 +48,8 @@ TEST(AllFinite, FindsOneBadFloatAtAnyPlaceAndAlignment) {
            {Limits::quiet_NaN(), Limits::signaling_NaN(), Limits::infinity(), -Limits::infinity()}) {
         std::vector<float> spoiled = values;
         spoiled[at] = bad;
-        const std::string bytes = "x" + Bytes(spoiled);
+        std::string bytes = Bytes(spoiled);
+        bytes.insert(bytes.begin(), 'x');
         EXPECT_FALSE(AllFinite("F32", std::string_view(bytes).substr(1))) << count << " " << at;
       }
     }
