@@ -19,6 +19,9 @@ enum class Purpose : uint64_t {
   kGeometry = 3,
   kCorpusOrder = 4,
   kGeneratedText = 5,
+  kShallowTraining = 6,
+  kShallowWatched = 7,
+  kShallowJudged = 8,
 };
 
 // High 64 bits of raw * n: an integer in [0, n) for n > 0.
