@@ -49,10 +49,7 @@ class Training {
     for (int64_t step = 1; step <= rule.steps; ++step) {
       const ShallowBatch batch = DrawPrompts(run_.shape, {}, run_.seed, kTraining, drawn_, run_.batch);
       drawn_ += run_.batch;
-      weight.requires_grad_(true);
-      const at::Tensor loss = Loss(transformer_.Forward(batch, transformer_.FirstAttention()).value, batch);
-      const at::Tensor gradient = torch::autograd::grad({loss}, {weight})[0];
-      weight = (weight.detach() - rule.learning_rate * gradient).detach();
+      weight = weight - rule.learning_rate * BatchGradient(transformer_, stage, batch);
       ROPELAB_RETURN_IF_ERROR(Watch(stage, step));
       ROPELAB_RETURN_IF_ERROR(progress(++done_, total));
     }
@@ -93,6 +90,17 @@ class Training {
 };
 
 }  // namespace
+
+at::Tensor BatchLoss(const ShallowTransformer& transformer, const ShallowBatch& batch) {
+  return Loss(transformer.Forward(batch, transformer.FirstAttention()).value, batch);
+}
+
+at::Tensor BatchGradient(const ShallowTransformer& transformer, int layer, const ShallowBatch& batch) {
+  ShallowTransformer differentiated = transformer;
+  at::Tensor& weight = layer == 1 ? differentiated.first_weight : differentiated.second_weight;
+  weight = weight.detach().clone().requires_grad_(true);
+  return torch::autograd::grad({BatchLoss(differentiated, batch)}, {weight})[0];
+}
 
 absl::StatusOr<ShallowOutcome> TrainShallow(
     const ShallowTrainingRun& run, absl::FunctionRef<absl::Status(int64_t done, int64_t total)> progress) {

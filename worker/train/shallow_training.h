@@ -49,7 +49,12 @@ struct ShallowOutcome {
   double feature_share = 0;                      // on the in-distribution judged prompts
 };
 
-// Gradients are exact for the batch (reverse-mode differentiation), float64. The same run gives the same bits
+// The loss of the batch, and its gradient with respect to the weight of `layer` (1 or 2), by reverse-mode
+// differentiation.
+at::Tensor BatchLoss(const ShallowTransformer& transformer, const ShallowBatch& batch);
+at::Tensor BatchGradient(const ShallowTransformer& transformer, int layer, const ShallowBatch& batch);
+
+// Gradients are exact for the batch, float64. The same run gives the same bits
 // on the same numerics class. `progress` returns a status that is not OK to stop. FAILED_PRECONDITION names
 // stage and step where the loss is no longer finite (a learning rate too large); INVALID_ARGUMENT:
 // CheckShape's, or no frequencies.

@@ -57,14 +57,18 @@ at::Tensor ShallowTransformer::FirstAttention() const {
 ShallowTransformer::Answer ShallowTransformer::Forward(const ShallowBatch& batch,
                                                        const at::Tensor& first_attention) const {
   // Keys are what layer 1 brought to each position, the query is the question's own embedding; logits
-  // unscaled, the paper's equation (4).
-  const at::Tensor keys = at::matmul(first_attention, batch.semantic);
+  // unscaled, the paper's equation (4). With key pair (a, b) and query pair (p, q) a lag turns the logit to
+  // (pa + qb) cos + (pb - qa) sin, whatever the pair, since all turn alike. Layer 1 averages embeddings, so
+  // it may average their products with the query instead: S1 (E q) is (S1 E) q with far less work.
   const at::Tensor question = batch.semantic.select(1, shape_.positions() - 1);
-  const at::Tensor query = at::mm(question, second_weight).unsqueeze(1);
-  const at::Tensor along = (Even(query) * Even(keys) + Odd(query) * Odd(keys)).sum(2);
-  const at::Tensor across = (Even(query) * Odd(keys) - Odd(query) * Even(keys)).sum(2);
+  const at::Tensor query = at::mm(question, second_weight);
+  const at::Tensor turned = at::stack({-Odd(query), Even(query)}, 2).view(query.sizes());
+  const auto of_layer_one = [&](const at::Tensor& direction) {
+    return at::mm((batch.semantic * direction.unsqueeze(1)).sum(2), first_attention.t());
+  };
+  const at::Tensor logits = of_layer_one(query) * second_cosine_ + of_layer_one(turned) * second_sine_;
   Answer answer;
-  answer.second_attention = at::softmax(along * second_cosine_ + across * second_sine_, 1);
+  answer.second_attention = at::softmax(logits, 1);
   // Values are layer 0's embeddings, W_O keeps their last dimension, the label.
   answer.value = (answer.second_attention * batch.semantic.select(2, shape_.semantic_dims() - 1)).sum(1);
   return answer;
