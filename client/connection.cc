@@ -11,6 +11,7 @@ namespace {
 
 // A list of a study's tasks is the largest answer; everything else is held to 4 MiB by the server.
 constexpr int kMaxReceiveBytes = 64 << 20;
+constexpr int kConnectMs = 10000;
 
 }  // namespace
 
@@ -44,7 +45,9 @@ Connection::Stub& Connection::stub() {
   // Without a pool of its own a new channel would inherit the old one's back-off.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  // By its name a pause; gRPC gives an attempt to connect so long, too. A busy server needs time for its
+  // first word.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   stub_ = v1::ExperimentService::NewStub(
       grpc::CreateCustomChannel(server_, grpc::InsecureChannelCredentials(), arguments));
