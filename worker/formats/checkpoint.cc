@@ -34,10 +34,12 @@ struct Checkpoint::Mapping {
   std::string_view view() const { return {static_cast<const char*>(address), size}; }
 
   static absl::StatusOr<Mapping> Of(const std::string& path) {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    // Not blocking: opening a named pipe would else wait for a writer.
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT) return absl::NotFoundError(absl::StrCat(path, ": no such file"));
     if (fd < 0) {
-      const std::string message = absl::StrCat(path, ": cannot be opened: ", std::strerror(errno));
-      return errno == ENOENT ? absl::NotFoundError(message) : absl::PermissionDeniedError(message);
+      return absl::PermissionDeniedError(absl::StrCat(path, ": cannot be opened: ", std::strerror(errno),
+                                                      "; let the worker's user read it"));
     }
     Mapping mapping;
     absl::Status status = mapping.Map(fd, path);
@@ -56,7 +58,8 @@ struct Checkpoint::Mapping {
       return absl::InternalError(absl::StrCat(path, ": cannot be looked at: ", std::strerror(errno)));
     }
     if (!S_ISREG(file.st_mode))
-      return absl::InvalidArgumentError(absl::StrCat(path, ": is not a regular file"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": is not a regular file; put the checkpoint's file there"));
     if (file.st_size == 0) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": is empty; copy it again"));
     }
@@ -81,7 +84,13 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& directory) {
   Checkpoint checkpoint;
   for (const std::string& file : shards.files) {
     const std::string path = (std::filesystem::path(directory) / file).string();
-    ROPELAB_ASSIGN_OR_RETURN(Mapping mapping, Mapping::Of(path));
+    absl::StatusOr<Mapping> opened = Mapping::Of(path);
+    if (absl::IsNotFound(opened.status()) && !shards.placed.empty()) {
+      return absl::NotFoundError(
+          absl::StrCat(opened.status().message(), ", and the index names it; copy the checkpoint again"));
+    }
+    ROPELAB_RETURN_IF_ERROR(opened.status());
+    Mapping mapping = *std::move(opened);
     ROPELAB_ASSIGN_OR_RETURN(std::vector<TensorRange> ranges, ParseSafetensorsHeader(mapping.view(), path));
     for (TensorRange& range : ranges) {
       checkpoint.tensors_.push_back({std::move(range.name), std::move(range.dtype), std::move(range.shape),

@@ -67,7 +67,7 @@ absl::StatusOr<std::string> HashTensors(const std::string& directory,
 // the disk; after that the next change is stamped anew. A file system that cannot do it has none to write.
 void WriteOutChanges(const std::string& directory, const std::vector<std::string>& files) {
   for (const std::string& file : files) {
-    const int fd = open((std::filesystem::path(directory) / file).c_str(), O_RDONLY | O_CLOEXEC);
+    const int fd = open((std::filesystem::path(directory) / file).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) continue;
     fsync(fd);
     close(fd);

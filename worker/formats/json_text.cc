@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -69,22 +68,25 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_by
   if (status.type() == std::filesystem::file_type::not_found) {
     return absl::NotFoundError(absl::StrCat(path, ": no such file"));
   }
+  if (error) return absl::PermissionDeniedError(absl::StrCat(path, ": cannot be read: ", error.message()));
   if (status.type() != std::filesystem::file_type::regular) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": cannot be read as a file", error ? ": " : "", error.message()));
+    return absl::InvalidArgumentError(absl::StrCat(path, ": is not a regular file; put one there"));
   }
   const uintmax_t size = std::filesystem::file_size(path, error);
   if (!error && size > max_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": has ", size, " bytes, at most ", max_bytes, " are read"));
   }
+  if (error) return absl::PermissionDeniedError(absl::StrCat(path, ": cannot be read: ", error.message()));
+  // Through read(), which tells a failure from an end: half a file must not pass for a whole one.
+  std::string text(size, '\0');
   std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  if (stream) text << stream.rdbuf();
-  if (!stream || stream.bad()) {
-    return absl::PermissionDeniedError(absl::StrCat(path, ": cannot be read: ", std::strerror(errno)));
+  errno = 0;
+  if (!stream || (size > 0 && !stream.read(text.data(), static_cast<std::streamsize>(size)))) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(path, ": cannot be read: ", errno != 0 ? std::strerror(errno) : "it shrank meanwhile"));
   }
-  return std::move(text).str();
+  return text;
 }
 
 absl::StatusOr<Json> ReadJsonObject(const std::string& path, size_t max_bytes) {

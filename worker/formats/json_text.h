@@ -13,7 +13,8 @@ namespace ropelab::formats {
 // than 32.
 absl::StatusOr<nlohmann::json> ReadJsonObject(const std::string& path, size_t max_bytes);
 
-// NotFound when missing, with what to do; InvalidArgument when larger than `max_bytes`.
+// NotFound when missing; InvalidArgument when it is no regular file or larger than `max_bytes`;
+// PermissionDenied when it cannot be read to its end.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_bytes);
 
 }  // namespace ropelab::formats

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <filesystem>
@@ -64,7 +65,15 @@ TEST(Checkpoint, RefusesAMissingShardByName) {
   WriteSharded(directory);
   std::filesystem::remove(directory.File("two.safetensors"));
   EXPECT_THAT(std::string(Checkpoint::Open(directory.path()).status().message()),
-              HasSubstr("two.safetensors"));
+              HasSubstr("two.safetensors: no such file, and the index names it; copy the checkpoint again"));
+}
+
+TEST(Checkpoint, RefusesANamedPipeWithoutWaitingForAWriter) {
+  TemporaryDirectory directory;
+  ASSERT_EQ(mkfifo(directory.File("model.safetensors").c_str(), 0600), 0);
+  EXPECT_THAT(std::string(Checkpoint::Open(directory.path()).status().message()),
+              HasSubstr("model.safetensors: is not a regular file"));
+  EXPECT_FALSE(WeightsHash(directory.path(), directory.File("cache"), Always).ok());
 }
 
 TEST(Checkpoint, RefusesATensorInTwoShards) {

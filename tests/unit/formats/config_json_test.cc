@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <set>
 #include <string>
 #include <vector>
@@ -15,6 +17,7 @@ using ::ropelab::testing::ReadConfigText;
 using ::ropelab::testing::ReadWith;
 using ::ropelab::testing::TemporaryDirectory;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -110,6 +113,13 @@ TEST(ReadConfig, ReadsEosAsOneIdOrAList) {
   EXPECT_THAT(Read({{"eos_token_id", 7}})->eos_token_ids, ElementsAre(7));
   EXPECT_THAT(Read({{"eos_token_id", {7, 9}}})->eos_token_ids, ElementsAre(7, 9));
   EXPECT_TRUE(Read({{"eos_token_id", nullptr}})->eos_token_ids.empty());
+}
+
+TEST(ReadConfig, RefusesWhatIsNoRegularFile) {
+  TemporaryDirectory directory;
+  ASSERT_EQ(mkfifo(directory.File("config.json").c_str(), 0600), 0);
+  EXPECT_THAT(std::string(ReadConfig(directory.path()).status().message()),
+              EndsWith("config.json: is not a regular file; put one there"));
 }
 
 TEST(ReadConfig, SaysThatTheFileIsMissing) {

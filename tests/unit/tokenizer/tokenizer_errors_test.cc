@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include "small_tokenizer.h"
 
 namespace ropelab::formats {
@@ -8,6 +10,14 @@ using Json = nlohmann::json;
 std::string ProblemOf(const std::string& text) {
   const auto tokenizer = Tokenizer::Parse(text, "t.json");
   return tokenizer.ok() ? "" : std::string(tokenizer.status().message());
+}
+
+TEST(TokenizerErrors, WhatIsNoRegularFileIsRefused) {
+  const auto tokenizer = Tokenizer::Read(std::filesystem::temp_directory_path().string());
+  ASSERT_FALSE(tokenizer.ok());
+  EXPECT_EQ(std::string(tokenizer.status().message()),
+            std::filesystem::temp_directory_path().string() +
+                ": is not a regular file; name a tokenizer.json or a copy of it");
 }
 
 TEST(TokenizerErrors, APartThatIsNotBuiltIsNamedWithItsPath) {

@@ -92,8 +92,12 @@ absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Parse(std::string_vi
 absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Read(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return absl::NotFoundError(absl::StrCat(path, ": no such file"));
+  if (!std::filesystem::is_regular_file(path, error) && !error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": is not a regular file; name a tokenizer.json or a copy of it"));
+  }
   const uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) return absl::InvalidArgumentError(absl::StrCat(path, ": ", error.message()));
+  if (error) return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read: ", error.message()));
   if (size > kMaxFileBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": has ", size, " bytes, at most ", kMaxFileBytes, " are read"));
