@@ -102,6 +102,22 @@ class Tokenizers(unittest.TestCase):
         _, errors = tokenize(lines=[good], code=2)
         self.assertEqual(errors, "ropelab-worker tokenize: give --model DIR or --tokenizer FILE\n")
 
+    def test_input_and_output_that_cannot_be(self):
+        worker, file = [BIN / "ropelab-worker", "tokenize", "--tokenizer"], DATA / "tokenizers/mistral.json"
+        folder = os.open("/", os.O_RDONLY)
+        self.addCleanup(os.close, folder)
+        done = subprocess.run([*worker, file], stdin=folder, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (2, "ropelab-worker tokenize: line 1: cannot be read from standard "
+                                                             "input: Is a directory\n"))
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([*worker, file], input='{"text": "a"}\n', stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, done.stderr), (1, "ropelab-worker tokenize: standard output cannot be written\n"))
+        # A line without an end is refused while it still fits into memory.
+        with open("/dev/zero", "rb") as zero:
+            done = subprocess.run([*worker, file], stdin=zero, capture_output=True, text=True, timeout=120)
+        self.assertEqual((done.returncode, done.stderr), (2, "ropelab-worker tokenize: line 1: is longer than 403701760 bytes; "
+                                                             "give one object a line\n"))
+
     def test_a_word_of_a_megabyte_takes_less_than_a_second(self):
         def processor_seconds(text):
             before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -42,13 +42,13 @@ absl::StatusOr<std::string> CorpusCache::Document(const std::string& corpus, int
   } else if (const std::string* kept = Find(corpus, document)) {
     return *kept;
   }
-  ROPELAB_ASSIGN_OR_RETURN(FetchedDocument fetched, fetcher_.Fetch(corpus, document, progress));
+  ROPELAB_ASSIGN_OR_RETURN(std::string bytes, fetcher_.Fetch(corpus, document, progress));
   if (on_disk_) {
-    files_.Write(corpus, document, fetched.sha256, fetched.bytes);
+    files_.Write(corpus, document, bytes);
   } else {
-    Hold({corpus, document, fetched.bytes});
+    Hold({corpus, document, bytes});
   }
-  return std::move(fetched.bytes);
+  return bytes;
 }
 
 const std::string* CorpusCache::Find(const std::string& corpus, int64_t document) {

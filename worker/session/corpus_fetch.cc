@@ -60,7 +60,7 @@ class CorpusFetcher::Attempt {
   const absl::Status& stopped() const { return stopped_; }
   // Whether all has come, as its hash says.
   bool complete() const { return ended_ && Sha256Hex(bytes_) == sha256_; }
-  FetchedDocument Take() { return {std::move(bytes_), std::move(sha256_)}; }
+  std::string TakeBytes() { return std::move(bytes_); }
 
  private:
   // Until the pending operation ends; false: it failed, as the last read of every stream does.
@@ -118,8 +118,8 @@ class CorpusFetcher::Attempt {
   bool ended_ = false;
 };
 
-absl::StatusOr<FetchedDocument> CorpusFetcher::Try(const v1::ReadCorpusRequest& request,
-                                                   FetchProgress progress, bool& again) {
+absl::StatusOr<std::string> CorpusFetcher::Try(const v1::ReadCorpusRequest& request, FetchProgress progress,
+                                               bool& again) {
   if (channel_ == nullptr) channel_ = options_.channel();
   Attempt attempt(channel_, options_, progress);
   const grpc::Status status = attempt.Run(request);
@@ -131,7 +131,7 @@ absl::StatusOr<FetchedDocument> CorpusFetcher::Try(const v1::ReadCorpusRequest& 
   const std::string said = Printable(status.error_message(), kShownMessage);
   switch (status.error_code()) {
     case grpc::StatusCode::OK:
-      if (attempt.complete()) return attempt.Take();
+      if (attempt.complete()) return attempt.TakeBytes();
       return absl::DataLossError("the bytes that came do not have the hash that came with them");
     case grpc::StatusCode::NOT_FOUND:
     case grpc::StatusCode::DATA_LOSS:
@@ -148,8 +148,8 @@ absl::StatusOr<FetchedDocument> CorpusFetcher::Try(const v1::ReadCorpusRequest& 
   }
 }
 
-absl::StatusOr<FetchedDocument> CorpusFetcher::Fetch(const std::string& corpus, int64_t document,
-                                                     FetchProgress progress) {
+absl::StatusOr<std::string> CorpusFetcher::Fetch(const std::string& corpus, int64_t document,
+                                                 FetchProgress progress) {
   v1::ReadCorpusRequest request;
   request.set_corpus(corpus);
   request.set_document(document);
@@ -157,7 +157,7 @@ absl::StatusOr<FetchedDocument> CorpusFetcher::Fetch(const std::string& corpus, 
   const auto began = Now();
   while (true) {
     bool again = false;
-    absl::StatusOr<FetchedDocument> fetched = Try(request, progress, again);
+    absl::StatusOr<std::string> fetched = Try(request, progress, again);
     if (fetched.ok() || absl::IsCancelled(fetched.status())) return fetched;
     const absl::Status failed(
         fetched.status().code(),

@@ -20,11 +20,6 @@ namespace ropelab::session {
 // ends the fetch with it.
 using FetchProgress = absl::FunctionRef<absl::Status(int64_t done, int64_t total)>;
 
-struct FetchedDocument {
-  std::string bytes;
-  std::string sha256;  // of the bytes, checked
-};
-
 // One thread only.
 class CorpusFetcher {
  public:
@@ -37,15 +32,14 @@ class CorpusFetcher {
   };
   explicit CorpusFetcher(Options options) : options_(std::move(options)) {}
 
-  // Tries again, with pauses, while the server is away or busy. FAILED_PRECONDITION: the server has no such
-  // document, or what it has is damaged; UNAVAILABLE and others: it did not come within `give_up`, or not as
-  // its hash says.
-  absl::StatusOr<FetchedDocument> Fetch(const std::string& corpus, int64_t document, FetchProgress progress);
+  // The document's bytes. Tries again, with pauses, while the server is away or busy. FAILED_PRECONDITION:
+  // the server has no such document, or what it has is damaged; UNAVAILABLE and others: it did not come
+  // within `give_up`, or not as its hash says.
+  absl::StatusOr<std::string> Fetch(const std::string& corpus, int64_t document, FetchProgress progress);
 
  private:
   class Attempt;
-  absl::StatusOr<FetchedDocument> Try(const v1::ReadCorpusRequest& request, FetchProgress progress,
-                                      bool& again);
+  absl::StatusOr<std::string> Try(const v1::ReadCorpusRequest& request, FetchProgress progress, bool& again);
 
   const Options options_;
   std::shared_ptr<grpc::Channel> channel_;

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/sha256.h"
 #include "spdlog/spdlog.h"
+#include "worker/formats/json_text.h"
 
 namespace ropelab::session {
 namespace {
@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kHashDigits = 64;
+constexpr size_t kLargestFile = size_t{1} << 30;  // beyond any document
 constexpr char kTemporary[] = ".new";
 constexpr std::chrono::hours kAbandoned{1};  // a temporary file this old belongs to a process that died
 
@@ -27,32 +28,39 @@ struct Found {
   int64_t bytes = 0;
 };
 
+// Over the place too: a whole file in another's place is as wrong as a torn one.
+std::string Seal(const std::string& corpus, int64_t document, std::string_view bytes) {
+  Sha256 hash;
+  hash.Update(absl::StrCat(corpus, "/", document, "\n"));
+  hash.Update(bytes);
+  return hash.FinishHex();
+}
+
 }  // namespace
 
 std::string DocumentFiles::PathOf(const std::string& corpus, int64_t document) const {
   return (fs::path(folder_) / corpus / std::to_string(document)).string();
 }
 
-// A file is the SHA-256 of the bytes, a line end, the bytes.
+// A file is the seal, a line end, the bytes.
 std::optional<std::string> DocumentFiles::Read(const std::string& corpus, int64_t document) {
   const std::string path = PathOf(corpus, document);
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  absl::StatusOr<std::string> bytes = formats::ReadWholeFile(path, kLargestFile);
+  if (absl::IsNotFound(bytes.status())) return std::nullopt;
   std::error_code ignored;
-  if (file.bad() || bytes.size() <= kHashDigits || bytes[kHashDigits] != '\n' ||
-      Sha256Hex(std::string_view(bytes).substr(kHashDigits + 1)) != bytes.substr(0, kHashDigits)) {
+  if (!bytes.ok() || bytes->size() <= kHashDigits || (*bytes)[kHashDigits] != '\n' ||
+      Seal(corpus, document, std::string_view(*bytes).substr(kHashDigits + 1)) !=
+          bytes->substr(0, kHashDigits)) {
     spdlog::warn("{} is damaged and fetched anew", path);
     fs::remove(path, ignored);
     return std::nullopt;
   }
   fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
-  bytes.erase(0, kHashDigits + 1);
-  return bytes;
+  bytes->erase(0, kHashDigits + 1);
+  return *std::move(bytes);
 }
 
-void DocumentFiles::Write(const std::string& corpus, int64_t document, std::string_view sha256,
-                          std::string_view bytes) {
+void DocumentFiles::Write(const std::string& corpus, int64_t document, std::string_view bytes) {
   if (static_cast<int64_t>(bytes.size()) > limit_) return;
   const fs::path path = PathOf(corpus, document);
   const fs::path temporary = absl::StrCat(path.string(), ".", getpid(), kTemporary);
@@ -60,7 +68,7 @@ void DocumentFiles::Write(const std::string& corpus, int64_t document, std::stri
   fs::create_directories(path.parent_path(), error);
   {
     std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-    file << sha256 << '\n' << bytes;
+    file << Seal(corpus, document, bytes) << '\n' << bytes;
     file.close();
     if (!file && !error) error = std::error_code(errno, std::generic_category());
   }

@@ -1,5 +1,6 @@
 // Documents of corpora as files, each under the content it belongs to: FOLDER/<corpus>/<document>. Shared by
-// the workers of a host; a file that was torn or damaged is found out by its own SHA-256 and dropped.
+// the workers of a host; a file that was torn, damaged or put into another's place is found out by its own
+// SHA-256 and dropped.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ class DocumentFiles {
   std::optional<std::string> Read(const std::string& corpus, int64_t document);
   // Replaces the file in one step. A folder that cannot be written to is said once and then left alone:
   // nothing but time depends on it.
-  void Write(const std::string& corpus, int64_t document, std::string_view sha256, std::string_view bytes);
+  void Write(const std::string& corpus, int64_t document, std::string_view bytes);
 
  private:
   std::string PathOf(const std::string& corpus, int64_t document) const;

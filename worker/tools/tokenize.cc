@@ -1,6 +1,7 @@
 // `ropelab-worker tokenize`: texts to token ids and back, for comparison with another implementation.
+#include <cerrno>
 #include <cstdio>
-#include <iostream>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,26 @@ struct Flags {
   bool offsets = false;
   bool decode = false;
 };
+
+// The longest document of a corpus, every byte of it escaped as \u00XX, and something around it.
+constexpr size_t kMaxLineBytes = (size_t{6} << 26) + (size_t{1} << 20);
+
+// False at the end of the input. A line that goes on for ever is refused before it fills the memory.
+absl::StatusOr<bool> ReadLine(std::string& line) {
+  line.clear();
+  int byte = 0;
+  while ((byte = getc_unlocked(stdin)) != EOF && byte != '\n') {
+    if (line.size() == kMaxLineBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("is longer than ", kMaxLineBytes, " bytes; give one object a line"));
+    }
+    line.push_back(static_cast<char>(byte));
+  }
+  if (std::ferror(stdin) != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot be read from standard input: ", std::strerror(errno)));
+  }
+  return byte != EOF || !line.empty();
+}
 
 absl::StatusOr<Json> ReadObject(const std::string& line) {
   Json json = Json::parse(line, nullptr, false);
@@ -110,18 +131,21 @@ int RunTokenize(int argc, char** argv) {
       formats::Tokenizer::Read(flags.tokenizer.empty() ? flags.model + "/tokenizer.json" : flags.tokenizer);
   if (!tokenizer.ok()) return Fail("tokenize", tokenizer.status());
   std::string line;
-  for (size_t number = 1; std::getline(std::cin, line); ++number) {
-    const auto answer = Answer(**tokenizer, line, flags);
-    if (!answer.ok()) {
-      const std::string cause(answer.status().message());
+  for (size_t number = 1;; ++number) {
+    const auto refuse = [&](const absl::Status& status) {
+      const std::string cause(status.message());
       return Fail("tokenize", absl::InvalidArgumentError(absl::StrCat("line ", number, ": ", cause)), kUsage);
-    }
+    };
+    const absl::StatusOr<bool> read = ReadLine(line);
+    if (!read.ok()) return refuse(read.status());
+    if (!*read) return kDone;
+    const auto answer = Answer(**tokenizer, line, flags);
+    if (!answer.ok()) return refuse(answer.status());
     if (std::fwrite(answer->data(), 1, answer->size(), stdout) != answer->size() ||
         std::fflush(stdout) != 0) {
       return Fail("tokenize", absl::UnavailableError("standard output cannot be written"));
     }
   }
-  return kDone;
 }
 
 }  // namespace ropelab::tools

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <chrono>
@@ -144,6 +145,29 @@ TEST_F(CorpusCacheTest, ADamagedFileIsFetchedAnew) {
   fs::resize_file(File(0), 10);
   EXPECT_EQ(*cache.Document(kCorpus, 0, GoOn), "zero");
   EXPECT_EQ(server_.calls, 3);
+}
+
+TEST_F(CorpusCacheTest, AnotherDocumentsFileInItsPlaceIsFetchedAnew) {
+  CorpusCache cache = Make();
+  ASSERT_TRUE(cache.Document(kCorpus, 0, GoOn).ok());
+  ASSERT_TRUE(cache.Document(kCorpus, 1, GoOn).ok());
+  fs::copy_file(File(1), File(0), fs::copy_options::overwrite_existing);
+  EXPECT_EQ(*cache.Document(kCorpus, 0, GoOn), "zero");
+  const std::string other(64, 'b');
+  fs::create_directories(folder_ / other);
+  fs::copy_file(File(1), folder_ / other / "0");
+  EXPECT_EQ(*cache.Document(other, 0, GoOn), "zero");
+  EXPECT_EQ(server_.calls, 4);
+}
+
+TEST_F(CorpusCacheTest, WhatIsNoFileInADocumentsPlaceCostsTimeAlone) {
+  fs::create_directories(File(0) / "a folder with something in it");
+  ASSERT_EQ(mkfifo(File(1).c_str(), 0600), 0);
+  CorpusCache cache = Make();
+  EXPECT_EQ(*cache.Document(kCorpus, 0, GoOn), "zero");
+  EXPECT_EQ(cache.Document(kCorpus, 1, GoOn)->size(), 4500u);
+  EXPECT_EQ(cache.Document(kCorpus, 1, GoOn)->size(), 4500u);
+  EXPECT_EQ(server_.calls, 2);
 }
 
 TEST_F(CorpusCacheTest, TheOldestFilesGiveWay) {

@@ -1,6 +1,6 @@
 // Expected ids and offsets are those of Hugging Face's tokenizers 0.22.2 for the same files, unless a test
 // says otherwise.
-#include <chrono>
+#include <ctime>
 
 #include "small_tokenizer.h"
 
@@ -97,9 +97,9 @@ TEST(Bpe, LongTextsHaveTheTokensOfTheirParts) {
 TEST(Bpe, OneWordOfAMegabyteTakesLessThanASecond) {
   const auto tokenizer = Make(SmallTokenizer());
   const std::string word(1 << 20, 'a');
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // processor time: a busy machine proves nothing
   EXPECT_EQ(Ids(*tokenizer, word), Numbers(1 << 18, 18));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+  EXPECT_LT(std::clock() - start, 1 * CLOCKS_PER_SEC);
 }
 
 TEST(Bpe, MergesOfByteTokensAreAppliedAcrossTheWholeText) {

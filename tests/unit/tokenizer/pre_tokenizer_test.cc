@@ -1,5 +1,5 @@
 // Expected ids and offsets are those of Hugging Face's tokenizers 0.22.2 for the same files.
-#include <chrono>
+#include <ctime>
 
 #include "small_tokenizer.h"
 #include "worker/formats/tokenizer/split_behavior.h"
@@ -117,9 +117,9 @@ TEST(PreTokenizer, ManyPiecesTakeTimeInProportion) {
   auto json = SmallTokenizer();
   const Json metaspace = {{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "never"}};
   json["pre_tokenizer"] = Sequence({SplitAtText("1", "Isolated", false), metaspace});
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // processor time: a busy machine proves nothing
   EXPECT_EQ(Ids(*Make(json), std::string(1 << 20, '1')), Numbers(1 << 20, 5));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+  EXPECT_LT(std::clock() - start, 2 * CLOCKS_PER_SEC);
 }
 
 TEST(PreTokenizer, DigitsStandAloneOrTogether) {
