@@ -37,4 +37,9 @@ absl::StatusOr<Outcome> MeasureTextLengths(const v1::TextLengths& request,
 absl::StatusOr<Outcome> MeasureRopeGeometry(const v1::RopeGeometryFigures& request, Recorder& recorder);
 int64_t RopeGeometryBytes(const v1::RopeGeometryFigures& request);
 
+// One ShallowTrajectory. EXPERIMENTS.md 12; needs no model. Stops between two steps when the recorder says
+// so.
+absl::StatusOr<Outcome> MeasureShallowTraining(const v1::ShallowTrainingRun& request, Recorder& recorder);
+int64_t ShallowTrainingBytes(const v1::ShallowTrainingRun& request);
+
 }  // namespace ropelab::measure

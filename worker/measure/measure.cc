@@ -42,6 +42,13 @@ constexpr std::array kKinds = {
          [](const v1::Measurement& m, const model::LoadedModel*) {
            return RopeGeometryBytes(m.rope_geometry());
          }},
+    Kind{v1::Measurement::kShallowTraining, "shallow_training", false,
+         [](const v1::Measurement& m, const Resources&, Recorder& recorder) {
+           return MeasureShallowTraining(m.shallow_training(), recorder);
+         },
+         [](const v1::Measurement& m, const model::LoadedModel*) {
+           return ShallowTrainingBytes(m.shallow_training());
+         }},
     Kind{v1::Measurement::kInspection, "inspection", true,
          [](const v1::Measurement& m, const Resources& resources, Recorder& recorder) {
            return MeasureInspection(m.inspection(), *resources.model, recorder);
