@@ -1,13 +1,14 @@
 // SlashProfile: mean and M2 over a block's prompts of every head's mean attention along every sub-diagonal of
-// a range.
+// a range; of named heads also maps, and scores under removals.
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/engine/decoder.h"
 #include "worker/engine/slash_sums.h"
 #include "worker/measure/kinds.h"
 #include "worker/measure/prompts.h"
+#include "worker/measure/slash_heads.h"
+#include "worker/measure/slash_scoring.h"
 
 #include <ATen/Parallel.h>
 
@@ -16,85 +17,30 @@ namespace {
 
 constexpr int64_t kEntriesPerReading = 32768;  // two doubles each: half of what a reading may hold
 
-// Welford's running moments of one layer, [heads * offsets].
-struct Moments {
-  std::vector<double> mean, m2;
-  void Add(const std::vector<double>& values, int64_t n) {
-    mean.resize(values.size());
-    m2.resize(values.size());
-    for (size_t i = 0; i < values.size(); ++i) {
-      const double delta = values[i] - mean[i];
-      mean[i] += delta / static_cast<double>(n);
-      m2[i] += delta * (values[i] - mean[i]);
-    }
-  }
-};
-
-struct Scoring {
-  engine::SlashRange range;
-  bool definition = false;  // divide by N - offset
-
-  // How many rows the mean at `offset` divides by, for a prompt of n tokens; 0 or less: no row counts.
-  int64_t Denominator(int64_t n, int64_t offset) const {
-    if (definition) return n - offset;
-    return n - range.skip_first - (range.common_rows ? range.last_offset : offset);
-  }
-};
-
-absl::StatusOr<Scoring> ReadScoring(const v1::SlashProfile& request) {
-  Scoring scoring;
-  scoring.range = {request.first_offset(), request.last_offset(), request.skip_first(),
-                   request.rows() == v1::Rows::COMMON};
-  scoring.definition = request.denominator() == v1::Denominator::DEFINITION;
-  if (request.first_offset() < 0 || request.last_offset() < request.first_offset()) {
-    return absl::InvalidArgumentError(absl::StrCat("offsets ", request.first_offset(), "..",
-                                                   request.last_offset(),
-                                                   " are no range: 0 <= first <= last"));
-  }
-  if (request.skip_first() < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("skip_first is ", request.skip_first(), "; it cannot be negative"));
-  }
-  if (scoring.range.common_rows && scoring.definition) {
-    return absl::InvalidArgumentError(
-        "rows COMMON and denominator DEFINITION do not go together; choose KEPT");
-  }
-  return scoring;
-}
-
-// Every offset must leave a row to average over in every prompt.
-absl::Status CheckOffsets(const Scoring& scoring, const std::vector<TokenIds>& prompts,
-                          int64_t first_sample) {
-  for (size_t s = 0; s < prompts.size(); ++s) {
-    const int64_t n = static_cast<int64_t>(prompts[s].size());
-    if (scoring.Denominator(n, scoring.range.last_offset) < 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("sample ", first_sample + static_cast<int64_t>(s), " has ", n, " tokens: offset ",
-                       scoring.range.last_offset, " with skip_first ", scoring.range.skip_first,
-                       " leaves no row to average; the largest offset is ",
-                       scoring.definition ? n - 1 : n - 1 - scoring.range.skip_first));
-    }
-  }
-  return absl::OkStatus();
-}
-
 class Profiler : public engine::Observer {
  public:
-  Profiler(const formats::ModelConfig& config, const Scoring& scoring, int64_t prompts, Recorder& recorder)
+  Profiler(const formats::ModelConfig& config, const SlashScoring& scoring, int64_t prompts,
+           HeadProfiler& heads, Recorder& recorder)
       : config_(config),
         scoring_(scoring),
+        heads_(heads),
         recorder_(recorder),
         total_(static_cast<double>(prompts * config.layers)),
         sums_(config.query_heads, scoring.range),
         moments_(static_cast<size_t>(config.layers)) {}
 
-  void StartPrompt(int64_t tokens) {
+  absl::Status StartPrompt(int64_t tokens) {
     tokens_ = tokens;
     ++prompts_;
+    return heads_.StartPrompt(tokens);
   }
 
   bool WantsProbabilities(int64_t) override { return true; }
-  void Probabilities(const engine::ProbabilityBlock& block) override { sums_.Add(block); }
+  void Probabilities(const engine::ProbabilityBlock& block) override {
+    sums_.Add(block);
+    heads_.Probabilities(block);
+  }
+  void Projected(const engine::ProjectedRows& rows) override { heads_.Projected(rows); }
 
   absl::Status LayerDone(int64_t layer) override {
     std::vector<double> scores = sums_.Take();
@@ -104,7 +50,10 @@ class Profiler : public engine::Observer {
       scores[i] /= static_cast<double>(scoring_.Denominator(tokens_, offset));
     }
     moments_[layer].Add(scores, prompts_);
-    return recorder_.Progress(static_cast<double>((prompts_ - 1) * config_.layers + layer + 1), total_);
+    const double before = static_cast<double>((prompts_ - 1) * config_.layers + layer);
+    ROPELAB_RETURN_IF_ERROR(
+        heads_.LayerDone(layer, [&](double share) { return recorder_.Progress(before + share, total_); }));
+    return recorder_.Progress(before + 1, total_);
   }
 
   absl::Status EmitAll();
@@ -113,11 +62,12 @@ class Profiler : public engine::Observer {
   absl::Status EmitPiece(int64_t layer, int64_t first_head, int64_t heads, int64_t skipped, int64_t offsets);
 
   const formats::ModelConfig& config_;
-  const Scoring scoring_;
+  const SlashScoring scoring_;
+  HeadProfiler& heads_;
   Recorder& recorder_;
   const double total_;
   engine::SlashSums sums_;
-  std::vector<Moments> moments_;  // per layer
+  std::vector<SlashMoments> moments_;  // per layer
   int64_t prompts_ = 0;
   int64_t tokens_ = 0;
 };
@@ -133,7 +83,7 @@ absl::Status Profiler::EmitPiece(int64_t layer, int64_t first_head, int64_t head
   block.set_first_offset(scoring_.range.first_offset + skipped);
   block.set_offsets(offsets);
   block.set_prompts(prompts_);
-  const Moments& moments = moments_[layer];
+  const SlashMoments& moments = moments_[layer];
   for (int64_t head = first_head; head < first_head + heads; ++head) {
     const int64_t begin = head * scoring_.range.offsets() + skipped;
     block.mutable_mean()->Add(moments.mean.begin() + begin, moments.mean.begin() + begin + offsets);
@@ -155,7 +105,7 @@ absl::Status Profiler::EmitAll() {
       }
     }
   }
-  return absl::OkStatus();
+  return heads_.EmitAll(recorder_);
 }
 
 }  // namespace
@@ -163,14 +113,17 @@ absl::Status Profiler::EmitAll() {
 absl::StatusOr<Outcome> MeasureSlashProfile(const v1::SlashProfile& request, const Resources& resources,
                                             Recorder& recorder) {
   const model::LoadedModel& model = *resources.model;
-  ROPELAB_ASSIGN_OR_RETURN(const Scoring scoring, ReadScoring(request));
+  ROPELAB_ASSIGN_OR_RETURN(const SlashScoring scoring, ReadScoring(request));
   ROPELAB_ASSIGN_OR_RETURN(const std::vector<TokenIds> prompts,
                            RealizePrompts(request.prompts(), model.config, resources));
   ROPELAB_RETURN_IF_ERROR(CheckOffsets(scoring, prompts, request.prompts().samples().first_sample()));
-  Profiler profiler(model.config, scoring, static_cast<int64_t>(prompts.size()), recorder);
+  ROPELAB_ASSIGN_OR_RETURN(std::vector<engine::OffsetHead> named, ReadHeads(request, model.config));
+  ROPELAB_RETURN_IF_ERROR(CheckHeadWork(request, prompts));
+  HeadProfiler heads(model, request, scoring, std::move(named));
+  Profiler profiler(model.config, scoring, static_cast<int64_t>(prompts.size()), heads, recorder);
   const engine::ForwardOptions options{.logit_rows = {}, .outputs = false};
   for (const TokenIds& ids : prompts) {
-    profiler.StartPrompt(static_cast<int64_t>(ids.size()));
+    ROPELAB_RETURN_IF_ERROR(profiler.StartPrompt(static_cast<int64_t>(ids.size())));
     ROPELAB_RETURN_IF_ERROR(engine::Forward(model, ids, options, profiler).status());
   }
   ROPELAB_RETURN_IF_ERROR(profiler.EmitAll());
@@ -186,7 +139,8 @@ int64_t SlashProfileBytes(const v1::SlashProfile& request, const model::LoadedMo
   const int64_t entries = model.config.query_heads * (last - first + 1);
   const int64_t sums = (engine::kStrips + 3) * entries * static_cast<int64_t>(sizeof(double));
   const int64_t moments = 2 * model.config.layers * entries * static_cast<int64_t>(sizeof(double));
-  return sums + moments + engine::ForwardBytes(model, tokens, 0, at::get_num_threads());
+  return sums + moments + HeadProfiler::Bytes(request, model, tokens) +
+         engine::ForwardBytes(model, tokens, 0, at::get_num_threads());
 }
 
 }  // namespace ropelab::measure
