@@ -1,4 +1,5 @@
--- One name may have had several contents: the key is name and hash. What version 1 knew of a corpus has no index of its
+-- One name may have had several contents: the key is name and hash. A name alone means the one of them that can be
+-- read; where several can, a spec must say name@hash. What version 1 knew of a corpus has no index of its
 -- documents; such a row stays, as one that cannot be read until it is registered again.
 CREATE TABLE corpora_by_content(
   name TEXT NOT NULL,
@@ -6,7 +7,7 @@ CREATE TABLE corpora_by_content(
   kind TEXT NOT NULL CHECK(kind IN ('text', 'jsonl')),
   documents INTEGER NOT NULL,
   bytes INTEGER NOT NULL,         -- of the documents
-  registered_us INTEGER NOT NULL, -- the last registered of a name is what the name alone means
+  registered_us INTEGER NOT NULL, -- the newest are listed first; it decides nothing
   place TEXT NOT NULL CHECK(place IN ('data-dir', 'corpora-dir')),
   path TEXT NOT NULL,             -- the file or folder under --corpora, '' if it never was one
   stamp TEXT NOT NULL,            -- what stat said of path when it was read

@@ -72,7 +72,8 @@ struct NewTask {
   std::string kind;
   std::string measurement;  // serialized; over 64 KiB it goes to a content-named file
   std::string model;        // the announced name; empty without a model
-  std::string weights_hash = "", tokenizer_hash = "";
+  // What a worker's model must have; empty: any. The tokenizer's only where text is turned into token ids.
+  std::string weights_hash = "", tokenizer_hash = "", config_hash = "";
 };
 // Inserts one slice of a stage's tasks [first_index, ...) and links them. `numerics_class` empty: tasks not
 // pinned yet, each new; else an existing task of (key, class) is linked instead (one that failed or was

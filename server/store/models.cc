@@ -1,5 +1,8 @@
 #include "server/store/models.h"
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -10,13 +13,15 @@
 namespace ropelab::store {
 namespace {
 
-// Weights hashes under which (name, config) is known, last seen first; "" among them: a row that lacks it.
+// Weights hashes under which (name, config, tokenizer) is known, last seen first; "" among them: a row that
+// lacks it.
 absl::StatusOr<std::vector<std::string>> KnownHashes(Connection& db,
                                                      const v1::ModelAnnouncement& announcement) {
   std::vector<std::string> hashes;
   ROPELAB_RETURN_IF_ERROR(db.Query(
-      "SELECT weights_hash FROM models WHERE name = ? AND config_hash = ? ORDER BY last_seen_us DESC",
-      {announcement.name(), announcement.config_hash()}, [&](const Row& row) {
+      "SELECT weights_hash FROM models WHERE name = ? AND config_hash = ? AND tokenizer_hash = ? "
+      "ORDER BY last_seen_us DESC",
+      {announcement.name(), announcement.config_hash(), announcement.tokenizer_hash()}, [&](const Row& row) {
         hashes.push_back(row.Text(0));
         return absl::OkStatus();
       }));
@@ -35,13 +40,16 @@ absl::Status RecordModel(Connection& db, const v1::ModelAnnouncement& announceme
     if (!known.empty()) filled.set_weights_hash(known.front());
   } else {
     ROPELAB_RETURN_IF_ERROR(
-        db.Execute("DELETE FROM models WHERE name = ? AND config_hash = ? AND weights_hash = ''",
-                   {announcement.name(), announcement.config_hash()})
+        db.Execute("DELETE FROM models WHERE name = ? AND config_hash = ? AND tokenizer_hash = ? AND "
+                   "weights_hash = ''",
+                   {announcement.name(), announcement.config_hash(), announcement.tokenizer_hash()})
             .status());
   }
   if (!filled.has_verification()) {
+    // A verification is of weights and config, whatever tokenizer lies beside them.
     ROPELAB_RETURN_IF_ERROR(
-        db.Query("SELECT announcement FROM models WHERE name = ? AND config_hash = ? AND weights_hash = ?",
+        db.Query("SELECT announcement FROM models WHERE name = ? AND config_hash = ? AND weights_hash = ? "
+                 "ORDER BY last_seen_us",
                  {filled.name(), filled.config_hash(), filled.weights_hash()}, [&](const Row& row) {
                    v1::ModelAnnouncement earlier;
                    if (earlier.ParseFromString(row.Bytes(0)) && earlier.has_verification()) {
@@ -53,13 +61,14 @@ absl::Status RecordModel(Connection& db, const v1::ModelAnnouncement& announceme
   const std::string bytes = filled.SerializeAsString();
   return db
       .Execute(
-          "INSERT INTO models(name, config_hash, weights_hash, bytes, last_seen_us, last_worker, "
-          "announcement) "
-          "VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT(name, config_hash, weights_hash) DO UPDATE SET "
+          "INSERT INTO models(name, config_hash, weights_hash, tokenizer_hash, bytes, last_seen_us, "
+          "last_worker, announcement) "
+          "VALUES(?, ?, ?, ?, ?, ?, ?, ?) "
+          "ON CONFLICT(name, config_hash, weights_hash, tokenizer_hash) DO UPDATE SET "
           "bytes = excluded.bytes, last_seen_us = excluded.last_seen_us, last_worker = excluded.last_worker, "
           "announcement = excluded.announcement",
-          {filled.name(), filled.config_hash(), filled.weights_hash(), filled.bytes(), now_us, worker,
-           Blob{bytes}})
+          {filled.name(), filled.config_hash(), filled.weights_hash(), filled.tokenizer_hash(),
+           filled.bytes(), now_us, worker, Blob{bytes}})
       .status();
 }
 
@@ -67,7 +76,7 @@ absl::StatusOr<std::vector<ModelRow>> KnownModels(Connection& db) {
   std::vector<ModelRow> models;
   ROPELAB_RETURN_IF_ERROR(
       db.Query("SELECT announcement, last_seen_us, last_worker, name FROM models ORDER BY name, config_hash, "
-               "weights_hash",
+               "weights_hash, tokenizer_hash",
                {}, [&](const Row& row) -> absl::Status {
                  ModelRow& model = models.emplace_back();
                  model.last_seen_us = row.Integer(1);
@@ -77,6 +86,22 @@ absl::StatusOr<std::vector<ModelRow>> KnownModels(Connection& db) {
                                                          " cannot be read: restore a backup"));
                }));
   return models;
+}
+
+std::vector<ModelRow> WithoutReplaced(std::vector<ModelRow> models) {
+  const auto replaced = [&](const ModelRow& old) {
+    return std::any_of(models.begin(), models.end(), [&](const ModelRow& by) {
+      const v1::ModelAnnouncement& was = old.announcement;
+      const v1::ModelAnnouncement& is = by.announcement;
+      return by.last_worker == old.last_worker && by.last_seen_us > old.last_seen_us &&
+             is.name() == was.name() && is.config_hash() == was.config_hash() &&
+             is.tokenizer_hash() != was.tokenizer_hash() &&
+             (is.weights_hash().empty() || is.weights_hash() == was.weights_hash());
+    });
+  };
+  std::vector<ModelRow> standing;
+  std::copy_if(models.begin(), models.end(), std::back_inserter(standing), std::not_fn(replaced));
+  return standing;
 }
 
 absl::Status RecordWorker(Connection& db, const v1::Hello& hello, int64_t session_epoch, int64_t now_us) {

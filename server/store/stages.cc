@@ -48,9 +48,9 @@ absl::StatusOr<int64_t> InsertTask(Connection& db, ArtifactFiles& files, int64_t
   const Value class_value = numerics_class.empty() ? Value(nullptr) : Value(std::string_view(numerics_class));
   ROPELAB_RETURN_IF_ERROR(
       db.Execute("INSERT INTO tasks(key, numerics_class, salt, kind, model, weights_hash, tokenizer_hash, "
-                 "measured_for) VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+                 "config_hash, measured_for) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
                  {task.key, class_value, salt, task.kind, task.model, task.weights_hash, task.tokenizer_hash,
-                  experiment})
+                  task.config_hash, experiment})
           .status());
   return db.LastInsertId();
 }

@@ -13,12 +13,13 @@ namespace {
 constexpr char kTasksOf[] =
     "SELECT t.id, t.key, t.numerics_class, t.kind, t.state, t.model, t.weights_hash, t.attempt, "
     "t.charged_attempts, "
-    "t.readings, t.digest, t.fed_ids_digest, t.cause, t.measured_for, s.stage, s.idx, t.tokenizer_hash "
+    "t.readings, t.digest, t.fed_ids_digest, t.cause, t.measured_for, s.stage, s.idx, t.tokenizer_hash, "
+    "t.config_hash "
     "FROM stage_tasks s JOIN tasks t ON t.id = s.task WHERE s.experiment = ? AND s.stage = ? ORDER BY s.idx";
 constexpr char kGetTask[] =
     "SELECT id, key, numerics_class, kind, state, model, weights_hash, attempt, charged_attempts, readings, "
     "digest, "
-    "fed_ids_digest, cause, measured_for, 0, 0, tokenizer_hash FROM tasks WHERE id = ?";
+    "fed_ids_digest, cause, measured_for, 0, 0, tokenizer_hash, config_hash FROM tasks WHERE id = ?";
 
 TaskRow TaskFrom(const Row& row) {
   TaskRow task;
@@ -39,6 +40,7 @@ TaskRow TaskFrom(const Row& row) {
   task.stage = row.Integer(14);
   task.index = row.Integer(15);
   task.tokenizer_hash = row.Text(16);
+  task.config_hash = row.Text(17);
   return task;
 }
 

@@ -20,11 +20,12 @@ struct Token {
 // States: pending, leased, finished, failed, poisoned, unwanted. A leased task has exactly one open attempt.
 struct TaskRow {
   int64_t id = 0;
-  std::string key, numerics_class, kind, state, model, weights_hash, tokenizer_hash;
-  int64_t stage = 0, index = 0;  // within the experiment that was asked for
-  int64_t attempt = 0;           // of the last attempt, 0: none
-  int64_t charged_attempts = 0;  // that count against --max-attempts
-  int64_t readings = 0;          // highest sequence committed
+  std::string key, numerics_class, kind, state, model;
+  std::string weights_hash, tokenizer_hash, config_hash;  // as in NewTask
+  int64_t stage = 0, index = 0;                           // within the experiment that was asked for
+  int64_t attempt = 0;                                    // of the last attempt, 0: none
+  int64_t charged_attempts = 0;                           // that count against --max-attempts
+  int64_t readings = 0;                                   // highest sequence committed
   std::string digest, fed_ids_digest, cause;
   int64_t measured_for = 0;  // experiment of the first link
 };
