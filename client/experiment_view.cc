@@ -32,6 +32,16 @@ std::string Took(const v1::Experiment& experiment) {
       static_cast<double>(experiment.finished_microseconds() - experiment.started_microseconds()) / 1e6);
 }
 
+// "planted@4ef921d1, b@0123abcd": eight digits are enough for a spec.
+std::string ShortModels(const v1::Experiment& experiment) {
+  std::vector<std::string> names;
+  for (const std::string& model : experiment.models()) {
+    const size_t at = model.rfind('@');
+    names.push_back(at == std::string::npos ? model : model.substr(0, at + 9));
+  }
+  return absl::StrJoin(names, ", ");
+}
+
 }  // namespace
 
 bool IsFinal(const v1::Experiment& experiment) {
@@ -53,11 +63,11 @@ std::string RenderExperimentList(const std::vector<v1::Experiment>& experiments,
                    {"REASON"}});
   for (const v1::Experiment& experiment : experiments) {
     table.AddRow({experiment.id(), Shortened(experiment.name(), 40), experiment.kind(),
-                  Shortened(absl::StrJoin(experiment.models(), " "), 30), experiment.state(),
-                  Tasks(experiment), experiment.owner(), HumanAgo(now, experiment.submitted_microseconds()),
+                  Shortened(ShortModels(experiment), 40), experiment.state(), Tasks(experiment),
+                  experiment.owner(), HumanAgo(now, experiment.submitted_microseconds()),
                   Shortened(experiment.reason(), 60)});
   }
-  return table.Render();
+  return table.RenderWithin(kTerminalWidth);
 }
 
 std::string RenderExperiment(const v1::Experiment& experiment, int64_t now) {
@@ -118,6 +128,8 @@ std::string RenderProgress(const v1::Experiment& experiment, double rate) {
   }
   if (!experiment.reason().empty()) {
     absl::StrAppend(&line, "  ", experiment.reason());
+  } else if (experiment.state() == "waiting") {
+    absl::StrAppend(&line, "  for the server to plan its tasks");
   }
   return Printable(line);
 }
@@ -150,8 +162,8 @@ std::string RenderEstimates(const v1::ValidateResponse& response) {
                   HumanSeconds(estimate.device_seconds()), HumanBytes(estimate.reading_bytes()),
                   HumanBytes(estimate.result_bytes())});
     if (!estimate.basis().empty()) {
-      absl::StrAppend(&basis, "expected from: ", Printable(estimate.experiment()),
-                      estimate.experiment().empty() ? "" : ": ", Printable(estimate.basis()), "\n");
+      absl::StrAppend(&basis, Printable(estimate.experiment()), estimate.experiment().empty() ? "" : ": ",
+                      "expected from ", Printable(estimate.basis()), "\n");
     }
     for (const std::string& warning : estimate.warnings()) {
       absl::StrAppend(&warnings, "warning: ", estimate.experiment(),
@@ -161,10 +173,18 @@ std::string RenderEstimates(const v1::ValidateResponse& response) {
   return absl::StrCat(response.estimates_size() == 0 ? "" : table.Render(), basis, warnings);
 }
 
-std::string RenderResultsList(const std::string& id, const v1::ListResultsResponse& response) {
-  if (response.tables().empty() && response.artifacts().empty()) {
-    return absl::StrCat("no results yet; ropelab watch ", id, " shows how far it is\n");
+std::string RenderNoResults(const v1::Experiment& experiment) {
+  const std::string& id = experiment.id();
+  if (!IsFinal(experiment)) {
+    return Printable(absl::StrCat("no results yet; ropelab watch ", id, " shows how far it is")) + "\n";
   }
+  return Printable(absl::StrCat("no results: ", id,
+                                experiment.state() == "failed" ? " failed" : " is " + experiment.state(),
+                                experiment.reason().empty() ? "" : ": ", experiment.reason())) +
+         "\n";
+}
+
+std::string RenderResultsList(const v1::ListResultsResponse& response) {
   std::string text;
   if (!response.tables().empty()) {
     TextTable tables({{"TABLE"}, {"ROWS", Align::kRight}, {"NOTES"}});

@@ -22,6 +22,9 @@ std::string RenderProgress(const v1::Experiment& experiment, double rate);
 std::string RenderSummary(const v1::Experiment& experiment);
 
 std::string RenderEstimates(const v1::ValidateResponse& response);
-std::string RenderResultsList(const std::string& id, const v1::ListResultsResponse& response);
+// Tables and artifacts, one or more.
+std::string RenderResultsList(const v1::ListResultsResponse& response);
+// What to say of an experiment that has neither: what to wait for, or why there is none.
+std::string RenderNoResults(const v1::Experiment& experiment);
 
 }  // namespace ropelab::client

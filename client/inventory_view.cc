@@ -72,9 +72,9 @@ std::string RenderModels(const v1::ListModelsResponse& response, int64_t now) {
                    {"DTYPE"},
                    {"SIZE", Align::kRight},
                    {"LONGEST", Align::kRight},
+                   {"TOKENIZER"},
                    {"WEIGHTS"},
-                   {"WORKERS", Align::kRight},
-                   {"LAST SEEN"},
+                   {"WORKERS"},
                    {"LOADED ON"}});
   std::string problems;
   for (const v1::KnownModel& model : response.models()) {
@@ -85,17 +85,22 @@ std::string RenderModels(const v1::ListModelsResponse& response, int64_t now) {
                   Number(config.query_heads()), Number(config.kv_heads()), Number(config.head_dim()),
                   usable ? HumanCount(config.parameters()) : "", DtypeName(config),
                   usable ? HumanBytes(announced.bytes()) : "", Number(config.max_positions()),
+                  !usable                  ? ""
+                  : config.has_tokenizer() ? "yes"
+                                           : "no",
                   !announced.weights_hash().empty() ? ShortHash(announced.weights_hash())
                   : usable                          ? "not hashed yet"
                                                     : "",
-                  absl::StrCat(model.workers_size()), HumanAgo(now, model.last_seen_microseconds()),
+                  model.workers().empty()
+                      ? absl::StrCat("none, seen ", HumanAgo(now, model.last_seen_microseconds()))
+                      : absl::StrCat(model.workers_size()),
                   model.resident_on()});
     if (!usable) {
       absl::StrAppend(&problems, Printable(announced.name()),
                       " cannot be used: ", Printable(announced.problem()), "\n");
     }
   }
-  return table.Render() + problems;
+  return table.RenderWithin(kTerminalWidth) + problems;
 }
 
 std::string RenderWorkers(const v1::ListWorkersResponse& response, int64_t now) {
@@ -122,7 +127,7 @@ std::string RenderWorkers(const v1::ListWorkersResponse& response, int64_t now) 
                   HumanAgo(now, worker.connected_microseconds()), worker.build(),
                   absl::StrJoin(worker.labels(), " ")});
   }
-  return table.Render();
+  return table.RenderWithin(kTerminalWidth);
 }
 
 std::string RenderProvenance(const v1::Provenance& provenance) {
@@ -230,7 +235,7 @@ std::string RenderProvenance(const v1::Provenance& provenance) {
   return absl::StrCat(text,
                       "\nTASKS (BY: a row of WORKERS; DIGEST: of the task's readings; FED IDS: digest of the "
                       "token ids it fed;\nMEASURED FOR: the experiment that measured it first)\n",
-                      tasks.Render());
+                      tasks.RenderWithin(kTerminalWidth));
 }
 
 }  // namespace ropelab::client

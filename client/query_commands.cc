@@ -30,10 +30,16 @@ absl::StatusOr<ExitCode> RunList(Session& session) {
   request.set_tag(options.tag);
   v1::ListResponse response;
   ROPELAB_RETURN_IF_ERROR(session.connection.Call(&Connection::Stub::List, request, &response));
-  session.console.out << (options.json
-                              ? JsonText(ToJsonArray(response.experiments()))
-                              : RenderExperimentList(
-                                    {response.experiments().begin(), response.experiments().end()}, Now()));
+  const bool filtered = !options.user.empty() || !options.state.empty() || !options.kind.empty() ||
+                        !options.model.empty() || !options.tag.empty();
+  if (options.json) {
+    session.console.out << JsonText(ToJsonArray(response.experiments()));
+  } else if (filtered && response.experiments().empty()) {
+    session.console.out << "no experiment is like that; ropelab list, without flags, shows all\n";
+  } else {
+    session.console.out << RenderExperimentList(
+        {response.experiments().begin(), response.experiments().end()}, Now());
+  }
   return ExitCode::kDone;
 }
 

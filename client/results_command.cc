@@ -101,8 +101,17 @@ absl::Status ListTablesAndArtifacts(Session& session) {
   request.set_id(options.id);
   v1::ListResultsResponse response;
   ROPELAB_RETURN_IF_ERROR(session.connection.Call(&Connection::Stub::ListResults, request, &response));
-  session.console.out << (options.json ? JsonText(ToJson(response))
-                                       : RenderResultsList(options.id, response));
+  if (options.json) {
+    session.console.out << JsonText(ToJson(response));
+  } else if (response.tables().empty() && response.artifacts().empty()) {
+    v1::GetRequest get;
+    get.set_id(options.id);
+    v1::Experiment experiment;
+    ROPELAB_RETURN_IF_ERROR(session.connection.Call(&Connection::Stub::Get, get, &experiment));
+    session.console.out << RenderNoResults(experiment);
+  } else {
+    session.console.out << RenderResultsList(response);
+  }
   return absl::OkStatus();
 }
 

@@ -152,11 +152,18 @@ absl::Status Assign(Message* message, const FieldDescriptor* field, const std::s
     return Put(message, field, path, value);
   }
   message->GetReflection()->ClearField(message, field);
-  if (value.empty()) {
+  // 1,2 or, as in a file, [1, 2] and ["a", "b"].
+  const bool brackets = absl::StartsWith(value, "[") && absl::EndsWith(value, "]") && value.size() >= 2;
+  const std::string list = brackets ? value.substr(1, value.size() - 2) : value;
+  if (absl::StripAsciiWhitespace(list).empty()) {
     return absl::OkStatus();
   }
-  for (const std::string& part : std::vector<std::string>(absl::StrSplit(value, ','))) {
-    ROPELAB_RETURN_IF_ERROR(Put(message, field, path, std::string(absl::StripAsciiWhitespace(part))));
+  for (const std::string& piece : std::vector<std::string>(absl::StrSplit(list, ','))) {
+    std::string part(absl::StripAsciiWhitespace(piece));
+    if (brackets && part.size() >= 2 && part.front() == '"' && part.back() == '"') {
+      part = part.substr(1, part.size() - 2);
+    }
+    ROPELAB_RETURN_IF_ERROR(Put(message, field, path, part));
   }
   return absl::OkStatus();
 }

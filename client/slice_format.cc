@@ -103,7 +103,8 @@ class JsonLinesWriter : public SliceWriter {
 class AlignedWriter : public SliceWriter {
  public:
   std::string Finish() override {
-    return absl::StrCat(table_.has_value() ? table_->Render() : "", "(", Counted(rows_seen(), "row"), ")\n");
+    return absl::StrCat(table_.has_value() ? table_->RenderWithin(kTerminalWidth) : "", "(",
+                        Counted(rows_seen(), "row"), ")\n");
   }
 
  private:

@@ -1,10 +1,13 @@
 #include "client/spec_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <set>
 #include <sstream>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -59,24 +62,100 @@ bool TextIsStudy(const std::string& text) {
   return false;
 }
 
+using google::protobuf::Descriptor;
+using google::protobuf::EnumDescriptor;
+using google::protobuf::FieldDescriptor;
+
+// Levenshtein's distance: letters to insert, drop or exchange.
+size_t Distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t exchanged = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({exchanged, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+// " Is "seeds" meant? Fields there: name, ...": the first part only where a field is at most two letters
+// away.
+std::string FieldsOf(const Descriptor& type, const std::string& unknown) {
+  std::string nearest;
+  size_t least = std::min<size_t>(3, unknown.size());
+  std::string fields;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const std::string& name = type.field(i)->name();
+    if (const size_t distance = Distance(name, unknown); distance < least) {
+      least = distance;
+      nearest = name;
+    }
+    absl::StrAppend(&fields, i == 0 ? " Fields there: " : ", ", name);
+  }
+  return nearest.empty() ? fields : absl::StrCat(" Is \"", nearest, "\" meant?", fields);
+}
+
+// The enumerations of fields of this name in `type` and below: the parser's complaint does not say in which
+// message the field stands.
+void FindEnums(const Descriptor& type, const std::string& field_name, std::set<const Descriptor*>* seen,
+               std::set<const EnumDescriptor*>* found) {
+  if (!seen->insert(&type).second) return;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      FindEnums(*field.message_type(), field_name, seen, found);
+    } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM && field.name() == field_name) {
+      found->insert(field.enum_type());
+    }
+  }
+}
+
+// " Values: FLOAT32, BFLOAT16", or nothing where several enumerations go by this field's name.
+std::string ValuesOf(const std::string& field_name) {
+  std::set<const Descriptor*> seen;
+  std::set<const EnumDescriptor*> found;
+  FindEnums(*v1::Submission::descriptor(), field_name, &seen, &found);
+  std::string values;
+  for (int i = 0; found.size() == 1 && i < (*found.begin())->value_count(); ++i) {
+    const auto* value = (*found.begin())->value(i);
+    if (value->number() == 0) continue;  // "left out", which a spec says by leaving it out
+    absl::StrAppend(&values, values.empty() ? " Values: " : ", ", value->name());
+  }
+  return values;
+}
+
+// What stands between the first `before` and the next quotation mark.
+std::string Quoted(const std::string& text, const std::string& before) {
+  const size_t begin = text.find(before);
+  if (begin == std::string::npos) return "";
+  const size_t first = begin + before.size();
+  return text.substr(first, text.find('"', first) - first);
+}
+
 // What to do about a complaint of the parser, where its words do not say it.
 std::string Remedy(const std::string& complaint) {
   if (absl::EndsWith(complaint, ", got: ") || absl::EndsWith(complaint, "found \"\".")) {
     return "nothing: the file ends there; is a } missing?";
   }
-  constexpr char kType[] = "Message type \"";
-  const size_t begin = complaint.find(kType);
-  if (begin == std::string::npos || !absl::StrContains(complaint, "has no field named")) {
-    return "";
+  if (absl::StrContains(complaint, "Expected string, got: ")) {
+    return " (a text stands in quotation marks)";
   }
-  const size_t name = begin + sizeof kType - 1;
-  const auto* type = google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(
-      complaint.substr(name, complaint.find('"', name) - name));
-  std::string fields;
-  for (int i = 0; type != nullptr && i < type->field_count(); ++i) {
-    absl::StrAppend(&fields, i == 0 ? " Fields there: " : ", ", type->field(i)->name());
+  if (absl::StrContains(complaint, "Expected ") && absl::StrContains(complaint, ", got: \"")) {
+    return " (it stands without quotation marks)";
   }
-  return fields;
+  if (absl::StrContains(complaint, "Unknown enumeration value")) {
+    return ValuesOf(Quoted(complaint, "for field \""));
+  }
+  if (absl::StrContains(complaint, "has no field named")) {
+    const auto* type = google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(
+        Quoted(complaint, "Message type \""));
+    return type == nullptr ? "" : FieldsOf(*type, Quoted(complaint, "has no field named \""));
+  }
+  return "";
 }
 
 absl::Status ParseText(const std::string& name, const std::string& text, google::protobuf::Message* message) {

@@ -42,6 +42,38 @@ std::string TextTable::Render() const {
   return text;
 }
 
+bool TextTable::IsConstant(size_t column) const {
+  return std::all_of(rows_.begin(), rows_.end(),
+                     [&](const auto& row) { return row[column] == rows_.front()[column]; });
+}
+
+std::string TextTable::RenderWithin(size_t width) const {
+  size_t wide = 0;
+  for (const size_t column : widths_) wide += column + 2;
+  TextTable rest({});
+  std::string above;
+  std::vector<size_t> kept;
+  for (size_t i = 0; i < headings_.size(); ++i) {
+    if (wide > width + 2 && rows_.size() >= 2 && IsConstant(i)) {
+      above += (above.empty() ? "in every row: " : ", ") + headings_[i].name + " " + rows_.front()[i];
+      wide -= widths_[i] + 2;
+      continue;
+    }
+    kept.push_back(i);
+    rest.headings_.push_back(headings_[i]);
+    rest.widths_.push_back(widths_[i]);
+  }
+  if (above.empty() || kept.empty()) {
+    return Render();
+  }
+  for (const auto& row : rows_) {
+    std::vector<std::string> cells;
+    for (const size_t i : kept) cells.push_back(row[i]);
+    rest.rows_.push_back(std::move(cells));
+  }
+  return above + "\n" + rest.Render();
+}
+
 std::string RenderPairs(const std::vector<std::pair<std::string, std::string>>& pairs) {
   size_t width = 0;
   for (const auto& [name, value] : pairs) {

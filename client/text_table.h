@@ -1,10 +1,14 @@
 // Aligned columns for a person's eyes.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 namespace ropelab::client {
+
+// What tables try to fit into.
+inline constexpr size_t kTerminalWidth = 100;
 
 class TextTable {
  public:
@@ -19,9 +23,14 @@ class TextTable {
   void AddRow(std::vector<std::string> cells);
   // Heading line, then rows, columns two spaces apart, no spaces at line ends.
   std::string Render() const;
+  // The same, but where lines would be wider than `width` and there are two rows or more, columns that hold
+  // one value in all rows stand once in a line above, as many from the left as it takes.
+  std::string RenderWithin(size_t width) const;
   size_t rows() const { return rows_.size(); }
 
  private:
+  bool IsConstant(size_t column) const;
+
   std::vector<Heading> headings_;
   std::vector<std::vector<std::string>> rows_;
   std::vector<size_t> widths_;

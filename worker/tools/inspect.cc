@@ -19,7 +19,8 @@ namespace ropelab::tools {
 namespace {
 
 struct Flags {
-  std::string model, token_ids, token_ids_file, dump, spec, out;
+  std::string model, token_ids, token_ids_file, spec, out;
+  std::string dump = "logits";
   std::string dtype;  // empty: the spec's, else float32
   std::string device = "cpu";
   int threads = engine::AvailableThreads();
@@ -147,7 +148,8 @@ int RunInspect(int argc, char** argv) {
   app.add_option("--out", flags.out, "the file to write")->required();
   auto* ids = app.add_option("--token-ids", flags.token_ids, "the prompt, as in \"1,2,3\"");
   auto* file = app.add_option("--token-ids-file", flags.token_ids_file, "a file of token ids")->excludes(ids);
-  auto* dump = app.add_option("--dump", flags.dump, "names of the tensors above, separated by commas");
+  auto* dump = app.add_option("--dump", flags.dump, "names of the tensors above, separated by commas")
+                   ->capture_default_str();
   app.add_option("--spec", flags.spec,
                  "an ExperimentSpec with an inspection, text format or .json, instead of the ids and names")
       ->excludes(ids)
@@ -161,17 +163,17 @@ int RunInspect(int argc, char** argv) {
   // For tests: rows per block of attention, 0 for the whole prompt. An empty group hides it.
   app.add_option("--block-rows", flags.block_rows)->check(CLI::Range(0, 1 << 20))->group("");
   if (const auto over = ParseCommandLine(app, argc, argv)) return *over;
-  if (flags.spec.empty() &&
-      (flags.dump.empty() || (flags.token_ids.empty() && flags.token_ids_file.empty()))) {
+  if (flags.spec.empty() && flags.token_ids.empty() && flags.token_ids_file.empty()) {
     return Fail("inspect",
                 absl::InvalidArgumentError(
-                    "give --token-ids or --token-ids-file together with --dump, or --spec; --help shows how"),
+                    "give the prompt: --token-ids, --token-ids-file or --spec; --help shows how"),
                 kUsage);
   }
   const auto request = ReadRequest(flags);
   if (!request.ok()) return Fail("inspect", request.status(), kUsage);
   engine::SetThreads(flags.threads);
   if (const absl::Status status = Inspect(flags, *request); !status.ok()) return Fail("inspect", status);
+  std::printf("wrote %s\n", flags.out.c_str());
   return kDone;
 }
 

@@ -17,11 +17,8 @@ struct Tool {
 };
 
 constexpr std::array kTools = {
-    Tool{"inspect", RunInspect},
-    Tool{"plant", RunPlant},
-    Tool{"numerics", RunNumerics},
-    Tool{"tokenize", RunTokenize},
-    Tool{"verify", RunVerify},
+    Tool{"inspect", RunInspect},   Tool{"plant", RunPlant},   Tool{"numerics", RunNumerics},
+    Tool{"tokenize", RunTokenize}, Tool{"verify", RunVerify},
 };
 
 const Tool* Find(std::string_view name) {
@@ -33,8 +30,8 @@ const Tool* Find(std::string_view name) {
 
 }  // namespace
 
-bool IsToolCommand(const std::string& name) {
-  return Find(name) != nullptr;
+bool IsToolCommand(const std::string& argument) {
+  return !argument.empty() && argument.front() != '-';
 }
 
 int RunTool(int argc, char** argv) {
@@ -43,7 +40,10 @@ int RunTool(int argc, char** argv) {
     std::string names;
     for (const Tool& known : kTools)
       absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(known.name));
-    std::fprintf(stderr, "ropelab-worker: the tools are %s\n", names.c_str());
+    std::fprintf(stderr,
+                 "ropelab-worker: there is no command \"%s\"; commands: %s; without one it serves a server "
+                 "(--server HOST:PORT --models DIR)\n",
+                 argc > 1 ? argv[1] : "", names.c_str());
     return kUsage;
   }
   try {

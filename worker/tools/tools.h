@@ -6,8 +6,9 @@
 
 namespace ropelab::tools {
 
-// True for the first argument of a command line that RunTool takes.
-bool IsToolCommand(const std::string& name);
+// Whether the first argument of a command line is for RunTool: any word that is no flag, since serving takes
+// flags alone. RunTool refuses a word that names no tool.
+bool IsToolCommand(const std::string& argument);
 
 // argv[1] names the command. Data goes to stdout, errors as sentences to stderr. Returns the process's exit
 // code: 0 done, 1 failed, 2 wrong usage.

@@ -255,6 +255,15 @@ TEST_F(CommandsTest, ListPassesFiltersOnAndPrintsAnArray) {
   EXPECT_EQ(out_.str().front(), '[');
 }
 
+TEST_F(CommandsTest, ListSaysWhetherNothingIsThereOrNothingFits) {
+  server_.list = [](const v1::ListRequest&, v1::ListResponse*) { return grpc::Status::OK; };
+  EXPECT_EQ(Ropelab({"list"}), 0);
+  EXPECT_EQ(out_.str(), "no experiments\n");
+  out_.str("");
+  EXPECT_EQ(Ropelab({"list", "--tag", "x"}), 0);
+  EXPECT_EQ(out_.str(), "no experiment is like that; ropelab list, without flags, shows all\n");
+}
+
 TEST_F(CommandsTest, SendsTheTokenOfTheFileAsABearer) {
   std::string authorization;
   server_.get = [&](grpc::ServerContext* context, const v1::GetRequest&, v1::Experiment*) {

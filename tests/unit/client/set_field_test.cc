@@ -46,6 +46,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"name=y = z", "name: 'y = z' seeds: [1, 2]"}, Case{"name=", "seeds: [1, 2]"},
         Case{"dtype=BFLOAT16", "name: 'x' seeds: [1, 2] dtype: BFLOAT16"},
         Case{"seeds=7, 18446744073709551615", "name: 'x' seeds: [7, 18446744073709551615]"},
+        Case{"seeds=[7, 8]", "name: 'x' seeds: [7, 8]"}, Case{"seeds=[]", "name: 'x'"},
+        Case{"models=[\"a\", \"b\"]", "name: 'x' seeds: [1, 2] models: ['a', 'b']"},
         Case{"seeds=", "name: 'x'"}, Case{"tags=a,b", "name: 'x' seeds: [1, 2] tags: ['a', 'b']"},
         Case{"slash_detection.threshold=2.5e-1",
              "name: 'x' seeds: [1, 2] slash_detection { threshold: 0.25 }"},

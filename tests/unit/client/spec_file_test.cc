@@ -27,6 +27,28 @@ TEST(SpecFile, NamesThePlaceOfAValueOfTheWrongType) {
   EXPECT_THAT(ErrorOf("a.textproto", "dtype: FLOAT31\n"), HasSubstr("FLOAT31"));
 }
 
+TEST(SpecFile, ListsTheValuesThatAnEnumerationTakes) {
+  EXPECT_THAT(ErrorOf("a.textproto", "dtype: fp16\n"), HasSubstr("Values: FLOAT32, BFLOAT16, FLOAT16"));
+  EXPECT_THAT(ErrorOf("a.textproto", "slash_detection { regime: small }\n"),
+              HasSubstr("Values: SMALL, LARGE"));
+}
+
+TEST(SpecFile, SaysWhereQuotationMarksAreMissingAndWhereTooMuch) {
+  EXPECT_THAT(ErrorOf("a.textproto", "model: planted\n"),
+              testing::EndsWith("(a text stands in quotation marks)"));
+  EXPECT_THAT(ErrorOf("a.textproto", "dtype: \"FLOAT16\"\n"),
+              testing::EndsWith("(it stands without quotation marks)"));
+  EXPECT_THAT(ErrorOf("a.textproto", "seeds: [\"4\"]\n"),
+              testing::EndsWith("(it stands without quotation marks)"));
+}
+
+TEST(SpecFile, NamesTheFieldThatWasProbablyMeant) {
+  EXPECT_THAT(ErrorOf("a.textproto", "seed: 3\n"), HasSubstr("Is \"seeds\" meant? Fields there: name, "));
+  EXPECT_THAT(ErrorOf("a.textproto", "slash_detection { treshold: 0.1 }\n"),
+              HasSubstr("Is \"threshold\" meant?"));
+  EXPECT_THAT(ErrorOf("a.textproto", "batch_size: 3\n"), Not(HasSubstr("meant?")));
+}
+
 TEST(SpecFile, RefusesTwoKindsInOneExperiment) {
   EXPECT_THAT(ErrorOf("a.textproto", "slash_detection {}\ninspection {}\n"), HasSubstr("a.textproto:2:"));
   EXPECT_NE(ErrorOf("a.json", R"({"slash_detection": {}, "inspection": {}})"), "accepted");

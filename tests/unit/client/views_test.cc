@@ -98,13 +98,85 @@ TEST(ExperimentView, SaysWhichTablesAreHeldInPart) {
   artifact->set_name("maps.safetensors");
   artifact->set_bytes(2048);
   artifact->set_sha256("ab");
-  EXPECT_EQ(RenderResultsList("12", response),
+  EXPECT_EQ(RenderResultsList(response),
             "TABLE           ROWS  NOTES\n"
             "slash_heads       64  -\n"
             "slash_scores  100000  the database view holds a part, this command all rows\n"
             "\n"
             "ARTIFACT             SIZE  SHA-256\n"
             "maps.safetensors  2.0 KiB  ab\n");
+}
+
+TEST(ExperimentView, SaysWhyAnExperimentHasNoResults) {
+  v1::Experiment experiment = Running();
+  EXPECT_EQ(RenderNoResults(experiment), "no results yet; ropelab watch 12 shows how far it is\n");
+  experiment.set_state("failed");
+  experiment.set_reason("task 3: NaN in layer 1");
+  EXPECT_EQ(RenderNoResults(experiment), "no results: 12 failed: task 3: NaN in layer 1\n");
+  experiment.set_state("cancelled");
+  experiment.clear_reason();
+  EXPECT_EQ(RenderNoResults(experiment), "no results: 12 is cancelled\n");
+}
+
+TEST(ExperimentView, NamesEveryModelOfAListedExperimentWithAShortHash) {
+  v1::Experiment experiment = Running();
+  experiment.add_models("planted@4ef921d156f2b7a196e6fa4bb4a84a8db823b97c3a44582a2ca28c69443181d3");
+  experiment.add_models("unresolved");
+  EXPECT_THAT(RenderExperimentList({experiment}, kNow), HasSubstr("  planted@4ef921d1, unresolved  "));
+}
+
+TEST(ExperimentView, SaysWhatAnExperimentWaitsForBeforeTheServerGaveAReason) {
+  v1::Experiment waiting;
+  waiting.set_id("13");
+  waiting.set_state("waiting");
+  EXPECT_EQ(RenderProgress(waiting, -1), "13  waiting  for the server to plan its tasks");
+}
+
+TEST(ExperimentView, SaysWhatAnEstimateIsExpectedFrom) {
+  v1::ValidateResponse response;
+  v1::Estimate* estimate = response.add_estimates();
+  estimate->set_experiment("near");
+  estimate->set_basis("2e+10 operations");
+  EXPECT_THAT(RenderEstimates(response), HasSubstr("\nnear: expected from 2e+10 operations\n"));
+}
+
+TEST(TextTable, PutsConstantColumnsAboveWhereLinesWouldBeTooWide) {
+  TextTable table({{"model"}, {"seed", TextTable::Align::kRight}, {"head"}, {"rows"}});
+  table.AddRow({"planted", "42", "0", "ALL"});
+  table.AddRow({"planted", "42", "1", "ALL"});
+  const std::string whole =
+      "model    seed  head  rows\n"
+      "planted    42  0     ALL\n"
+      "planted    42  1     ALL\n";
+  EXPECT_EQ(table.RenderWithin(25), whole);
+  EXPECT_EQ(table.RenderWithin(24),
+            "in every row: model planted\n"
+            "seed  head  rows\n"
+            "  42  0     ALL\n"
+            "  42  1     ALL\n");
+  EXPECT_EQ(table.RenderWithin(5),
+            "in every row: model planted, seed 42, rows ALL\n"
+            "head\n"
+            "0\n"
+            "1\n");
+  TextTable one({{"model"}});
+  one.AddRow({"planted"});
+  EXPECT_EQ(one.RenderWithin(2), "model\nplanted\n");
+}
+
+TEST(InventoryView, TellsWhichModelsTakeTextAndWhichNobodyHolds) {
+  v1::ListModelsResponse response;
+  v1::KnownModel* model = response.add_models();
+  model->mutable_announcement()->set_name("reads");
+  model->mutable_announcement()->mutable_config()->set_has_tokenizer(true);
+  model->add_workers("w1");
+  model->add_workers("w2");
+  model = response.add_models();
+  model->mutable_announcement()->set_name("gone");
+  model->set_last_seen_microseconds(kNow - 65000000);
+  const std::string text = RenderModels(response, kNow);
+  EXPECT_THAT(text, testing::ContainsRegex("reads .* yes +not hashed yet  2 "));
+  EXPECT_THAT(text, testing::ContainsRegex("gone .* no +not hashed yet  none, seen 1m 05s ago  -"));
 }
 
 TEST(InventoryView, ShowsAModelThatCannotBeLoadedWithItsProblem) {
