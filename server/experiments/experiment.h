@@ -94,9 +94,20 @@ struct Table {
   std::vector<int64_t> sql_rows;  // those that SQL holds; ignored when whole_in_sql
   bool whole_in_sql = true;
 };
+// A file that reducing made.
+struct MadeArtifact {
+  std::string name, bytes;
+};
 struct Results {
   std::vector<Table> tables;
   std::vector<v1::ArtifactInfo> artifacts;  // already in the artifact folder, named by readings
+  std::vector<MadeArtifact> made;
+};
+
+// What an earlier experiment of the same study found.
+struct EarlierExperiment {
+  std::string name, result_digest;
+  std::vector<v1::TableSlice> tables;  // those that head sets read (head_set.h), whole
 };
 
 // What Plan and Reduce know besides the spec.
@@ -104,6 +115,7 @@ struct Context {
   std::vector<ModelFacts> models;    // in the order of the resolved spec's models, with weights hashes
   std::vector<CorpusFacts> corpora;  // every one registered; a resolved spec names them "name@sha256"
   std::string numerics_class;        // Reduce only
+  std::vector<EarlierExperiment> earlier = {};  // every experiment that the spec refers to
 };
 
 class Experiment {

@@ -1,18 +1,22 @@
 #include "server/experiments/kinds.h"
 
 #include "server/experiments/inspection.h"
+#include "server/experiments/ood_test.h"
 #include "server/experiments/rope_geometry.h"
+#include "server/experiments/shallow_training.h"
 #include "server/experiments/slash_detection.h"
 
 namespace ropelab::experiments {
 
 const std::vector<Kind>& Kinds() {
   static const SlashDetectionExperiment slash_detection;
+  static const OodTestExperiment ood_test;
   static const RopeGeometryExperiment rope_geometry;
   static const InspectionExperiment inspection;
+  static const ShallowTrainingExperiment shallow_training;
   static const std::vector<Kind> kinds = {
       {"slash_detection", &slash_detection, true},
-      {"ood_test", nullptr, true},
+      {"ood_test", &ood_test, true},
       {"rank_analysis", nullptr, true},
       {"frequency_analysis", nullptr, true},
       {"low_rank", nullptr, true},
@@ -26,7 +30,7 @@ const std::vector<Kind>& Kinds() {
       {"context_sweep", nullptr, true},
       {"checkpoint_sweep", nullptr, false},  // its checkpoints name the models
       {"precision_test", nullptr, true},
-      {"shallow_training", nullptr, false},
+      {"shallow_training", &shallow_training, false},
       {"rope_geometry", &rope_geometry, false},
       {"inspection", &inspection, true},
   };

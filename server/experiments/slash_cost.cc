@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -51,10 +52,20 @@ v1::Estimate SlashDetectionExperiment::Cost(const v1::ExperimentSpec& spec, cons
       estimate.set_tasks(estimate.tasks() + tasks * seeds);
       estimate.set_reading_bytes(estimate.reading_bytes() + seeds * shape.count * kBytesPerDocument);
     }
+    const int64_t mapped = detection.maps().heads().list().head_size();
+    const int64_t side = std::min(detection.maps().size(), shape.longest);
+    const int64_t numbers = mapped * (side * side + shape.longest);
+    estimate.set_reading_bytes(estimate.reading_bytes() + blocks * seeds * numbers * 8);
+    estimate.set_result_bytes(estimate.result_bytes() +
+                              seeds * (numbers * 8 + mapped * shape.longest * kBytesPerRow));
     const int64_t offsets = detection.offsets().last() - detection.offsets().first() + 1;
     estimate.set_result_bytes(estimate.result_bytes() + seeds * heads * (offsets + 1) * kBytesPerRow);
   }
   SetDeviceSeconds(flops, estimate);
+  if (detection.maps().heads().has_slash_dominant()) {
+    estimate.set_basis(
+        absl::StrCat(estimate.basis(), "; maps of heads that are still to be found are not counted"));
+  }
   if (detection.prompts().has_corpus()) {
     estimate.set_basis(
         absl::StrCat(estimate.basis(),

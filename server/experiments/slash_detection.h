@@ -3,7 +3,8 @@
 //
 // Stages: for `sampled` prompts first the sampling of the ids, for `corpus` prompts first as many stages of
 // text lengths as it takes to find the documents (corpus_stages.h), then the slash profiles. Tasks of the
-// profile stage: model by model, seed by seed, range by range (MeasuredRanges), block by block.
+// profile stage: model by model, seed by seed, range by range (MeasuredRanges), block by block; maps come
+// with the first range.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,9 @@ class SlashDetectionExperiment : public Experiment {
                                  StageReadings& readings) const override;
   v1::Estimate Cost(const v1::ExperimentSpec& spec, const Facts& facts) const override;
 };
+
+// Heads that one experiment makes maps of, at most: each is held whole while it is reduced.
+inline constexpr int64_t kMostMappedHeads = 128;
 
 // Offsets below this count as small: the control of the slash paper's section 6.
 inline constexpr int64_t kSmallOffsets = 10;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "server/experiments/corpus_stages.h"
+#include "server/experiments/head_set.h"
 #include "server/experiments/model_names.h"
 #include "server/experiments/prompts.h"
 #include "server/experiments/slash_detection.h"
@@ -42,6 +43,25 @@ absl::StatusOr<StagePlan> PlanSampling(const v1::ExperimentSpec& spec, const Con
   return plan;
 }
 
+// Of which heads the first range's tasks take maps.
+absl::Status AddMaps(const v1::AverageMaps& maps, const Context& context, const std::string& label,
+                     uint64_t seed, v1::SlashProfile& profile) {
+  ROPELAB_ASSIGN_OR_RETURN(const std::vector<NamedHead> heads,
+                           HeadsOf(maps.heads(), context, label, static_cast<int64_t>(seed)));
+  if (heads.size() > static_cast<size_t>(kMostMappedHeads)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("maps.heads: ", heads.size(), " heads were found and at most ", kMostMappedHeads,
+                     " are mapped in one experiment; say top: ", kMostMappedHeads));
+  }
+  for (const NamedHead& head : heads) {
+    v1::MeasuredHead& named = *profile.add_heads();
+    named.set_layer(static_cast<int32_t>(head.layer));
+    named.set_head(static_cast<int32_t>(head.head));
+  }
+  profile.set_map_size(heads.empty() ? 0 : maps.size());
+  return absl::OkStatus();
+}
+
 // `found` holds the blocks, model by model and seed by seed, when earlier stages have found the prompts; else
 // it is empty.
 absl::StatusOr<StagePlan> PlanProfiles(const v1::ExperimentSpec& spec, const Context& context, int64_t blocks,
@@ -49,18 +69,29 @@ absl::StatusOr<StagePlan> PlanProfiles(const v1::ExperimentSpec& spec, const Con
   const v1::SlashDetection& detection = spec.slash_detection();
   StagePlan plan;
   size_t group = 0;
-  for (const ModelFacts& model : context.models) {
+  for (size_t m = 0; m < context.models.size(); ++m) {
+    const ModelFacts& model = context.models[m];
     ROPELAB_ASSIGN_OR_RETURN(const v1::ModelIdentity identity, IdentityOf(spec, model));
     for (const uint64_t seed : spec.seeds()) {
-      for (const MeasuredRange& range : MeasuredRanges(detection)) {
+      v1::SlashProfile mapped;
+      if (detection.has_maps()) {
+        ROPELAB_RETURN_IF_ERROR(
+            AddMaps(detection.maps(), context, spec.models(static_cast<int>(m)), seed, mapped));
+      }
+      const std::vector<MeasuredRange> ranges = MeasuredRanges(detection);
+      for (size_t range = 0; range < ranges.size(); ++range) {
         for (int64_t block = 0; block < blocks; ++block) {
           PlannedTask task;
           task.model = model.name;
           *task.measurement.mutable_model() = identity;
-          *task.measurement.mutable_slash_profile() = ProfileOf(
-              detection, range,
-              found.empty() ? PromptBlockOf(detection.prompts(), seed, model, block)
-                            : found[group * static_cast<size_t>(blocks) + static_cast<size_t>(block)]);
+          v1::SlashProfile& profile = *task.measurement.mutable_slash_profile();
+          profile = ProfileOf(detection, ranges[range],
+                              found.empty()
+                                  ? PromptBlockOf(detection.prompts(), seed, model, block)
+                                  : found[group * static_cast<size_t>(blocks) + static_cast<size_t>(block)]);
+          if (range == 0) {
+            profile.MergeFrom(mapped);
+          }
           plan.push_back(std::move(task));
         }
       }

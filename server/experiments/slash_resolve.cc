@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "server/experiments/head_set.h"
 #include "server/experiments/prompts.h"
 #include "server/experiments/slash_detection.h"
 #include "server/statistics/uniform_attention.h"
@@ -17,6 +18,8 @@ constexpr double kSmallThreshold = 0.1;
 constexpr int64_t kSmallLast = 4;
 constexpr int64_t kMostRows = int64_t{1} << 24;  // of the table slash_scores
 constexpr int64_t kMostTasks = 1000000;
+constexpr int64_t kDefaultMapSize = 256;
+constexpr int64_t kLargestMap = 4096;
 
 std::string At(const char* field) {
   return absl::StrCat(kPath, ".", field);
@@ -159,8 +162,30 @@ void ResolveChoices(v1::SlashDetection& detection, Problems& problems) {
   if (!detection.has_all_offsets()) {
     detection.set_all_offsets(false);
   }
-  if (detection.has_maps()) {
-    problems.Add(At("maps"), "", "average maps are not built in this version; leave maps out");
+}
+
+void ResolveMaps(v1::SlashDetection& detection, const std::optional<PromptShape>& shape, const Facts& facts,
+                 Problems& problems) {
+  if (!detection.has_maps()) {
+    return;
+  }
+  v1::AverageMaps& maps = *detection.mutable_maps();
+  if (!maps.has_size()) {
+    maps.set_size(kDefaultMapSize);
+  } else if (maps.size() < 1 || maps.size() > kLargestMap) {
+    problems.Add(At("maps.size"), absl::StrCat(maps.size()),
+                 absl::StrCat("a map has 1 to ", kLargestMap, " cells a side"));
+  }
+  ResolveHeadSet(maps.heads(), At("maps.heads"), facts, problems);
+  if (maps.heads().list().head_size() > kMostMappedHeads) {
+    problems.Add(At("maps.heads.list"), absl::StrCat(maps.heads().list().head_size(), " heads"),
+                 absl::StrCat("are too many maps for one experiment; at most ", kMostMappedHeads));
+  }
+  if (shape.has_value() && shape->shortest != shape->longest) {
+    problems.Add(
+        At("maps"), "",
+        absl::StrCat("a mean map needs prompts of one length, and these have ", shape->shortest, " to ",
+                     shape->longest, " tokens; leave maps out, or give prompts of one length"));
   }
 }
 
@@ -172,6 +197,7 @@ void SlashDetectionExperiment::Resolve(v1::ExperimentSpec& spec, const Facts& fa
   ResolvePrompts(*detection.mutable_prompts(), At("prompts"), spec, facts, problems);
   ResolveChoices(detection, problems);
   const std::optional<PromptShape> shape = ShapeOf(detection.prompts());
+  ResolveMaps(detection, shape, facts, problems);
   if (shape.has_value() && detection.skip_first() >= 0) {
     ResolveRegime(detection, *shape, problems);
     if (detection.offsets().has_first() && detection.offsets().has_last()) {

@@ -8,6 +8,7 @@
 #include "common/printable.h"
 #include "common/service/canonical_hash.h"
 #include "server/experiments/field_order.h"
+#include "server/experiments/head_set.h"
 #include "server/experiments/kinds.h"
 #include "server/experiments/spec_rules.h"
 #include "server/experiments/strict_walk.h"
@@ -105,6 +106,19 @@ std::vector<std::string> PrefixesOf(const v1::StudySpec& study) {
   return prefixes;
 }
 
+// What experiments take from each other; of those that resolve, since the others have enough to say.
+void CheckAllReferences(const ResolvedSubmission& submission, std::vector<Problems>& found) {
+  std::vector<v1::ExperimentSpec> resolved;
+  for (const ResolvedExperiment& experiment : submission.experiments) {
+    resolved.push_back(experiment.resolved);
+  }
+  for (size_t i = 0; i < resolved.size(); ++i) {
+    if (found[i].empty()) {
+      CheckReferences(resolved, i, found[i]);
+    }
+  }
+}
+
 void ResolveStudy(const v1::StudySpec& study, const Facts& known, ResolvedSubmission& result,
                   Problems& problems) {
   result.is_study = true;
@@ -127,10 +141,12 @@ void ResolveStudy(const v1::StudySpec& study, const Facts& known, ResolvedSubmis
   }
   const std::vector<std::string> prefixes = PrefixesOf(study);
   std::set<std::string> names;
+  std::vector<Problems> all_found(static_cast<size_t>(study.experiments_size()));
+  std::vector<std::set<std::string>> all_inherited;
   for (int i = 0; i < study.experiments_size(); ++i) {
     v1::ExperimentSpec typed = study.experiments(i);
-    std::set<std::string> inherited = ApplyDefaults(study, typed);
-    Problems found;
+    std::set<std::string>& inherited = all_inherited.emplace_back(ApplyDefaults(study, typed));
+    Problems& found = all_found[static_cast<size_t>(i)];
     if (typed.name().empty()) {
       found.Add("name", "", "an experiment of a study needs a name, which others refer to");
     } else if (!names.insert(typed.name()).second) {
@@ -138,8 +154,11 @@ void ResolveStudy(const v1::StudySpec& study, const Facts& known, ResolvedSubmis
       inherited.erase("name");  // the study's name is well; the experiment lacks one of its own
     }
     result.experiments.push_back(ResolveOne(typed, known, found));
-    AddAll(InFieldOrder(found.problems(), v1::ExperimentSpec::descriptor()), prefixes[static_cast<size_t>(i)],
-           inherited, said, problems);
+  }
+  CheckAllReferences(result, all_found);
+  for (size_t i = 0; i < all_found.size(); ++i) {
+    AddAll(InFieldOrder(all_found[i].problems(), v1::ExperimentSpec::descriptor()), prefixes[i],
+           all_inherited[i], said, problems);
   }
 }
 
@@ -164,6 +183,9 @@ ResolvedSubmission ResolveSubmission(const v1::Submission& submission, const Cat
   } else if (submission.has_experiment()) {
     Problems found;
     result.experiments.push_back(ResolveOne(submission.experiment(), known, found));
+    if (found.empty()) {
+      CheckReferences({result.experiments.front().resolved}, 0, found);
+    }
     std::set<std::string> said;
     AddAll(InFieldOrder(found.problems(), v1::ExperimentSpec::descriptor()), "", {}, said, problems);
   } else {

@@ -18,7 +18,7 @@ MapSums::MapSums(MapGrid grid, size_t most_heads)
 
 void MapSums::Start(std::vector<int64_t> heads) {
   heads_ = std::move(heads);
-  std::ranges::fill(sums_, 0.0);
+  if (!heads_.empty()) std::ranges::fill(sums_, 0.0);
 }
 
 // `rows`: the block's rows of one head. `to`: its cells, then its sub-diagonals.

@@ -115,7 +115,7 @@ TEST(SlashResolve, RefusesWhatCannotBeMeasured) {
       {Uniform(64, "threshold: 1.5"), "slash_detection.threshold: a mean attention is above 0 and at most 1"},
       {Uniform(1025),
        "slash_detection.prompts.uniform_tokens.tokens: model toy takes prompts of at most 1024"},
-      {Uniform(64, "maps { size: 8 }"), "slash_detection.maps: average maps are not built"},
+      {Uniform(64, "maps { size: 8 }"), "slash_detection.maps.heads: name the heads"},
       {Detect("uniform_tokens { count: 0 tokens: 64 }"),
        "slash_detection.prompts.uniform_tokens.count: the number of"},
       {Detect("uniform_tokens { count: 1000001 tokens: 64 }"),

@@ -137,8 +137,14 @@ FakeCatalogue EveryModel() {
   needle.config.set_max_positions(8192);
   CorpusFacts longbench = Books("longbench-v2");
   longbench.documents = 503;
+  CorpusFacts books = Books("books", 'f');
+  books.kind = "text";
+  books.text_fields.clear();
+  books.documents = 200;
+  CorpusFacts novels = Books("novels", '1');
+  novels.text_fields = {"body"};
   return FakeCatalogue({ReadingModel(), ToyModel("toy-wide"), needle, ToyModel("needle-tiny-0400"), stories},
-                       {longbench});
+                       {longbench, books, novels});
 }
 
 // Resolves, or every problem is a part that is not built yet.
@@ -161,9 +167,9 @@ std::set<std::string> AcceptedOf(const std::vector<fs::path>& files) {
 TEST(SpecFiles, OursResolveOrNameAPartThatIsNotBuilt) {
   for (const char* extension : {".textproto", ".json"}) {
     EXPECT_THAT(AcceptedOf(FilesWith(kOwn, extension)),
-                testing::ElementsAre("inspection", "rope_geometry", "rope_geometry_entries",
-                                     "rope_geometry_positions", "slash_detection", "slash_given",
-                                     "slash_sampled", "study_models"))
+                testing::ElementsAre("inspection", "ood_test", "rope_geometry", "rope_geometry_entries",
+                                     "rope_geometry_positions", "shallow_training", "shallow_training_list",
+                                     "slash_detection", "slash_given", "slash_sampled", "study_models"))
         << extension;
   }
 }
@@ -172,9 +178,10 @@ TEST(SpecFiles, TheSharedOnesResolveOrNameAPartThatIsNotBuilt) {
   if (!fs::is_directory(kShared)) {
     ROPELAB_ABSENT("no shared specs at " + kShared.string());
   }
-  EXPECT_THAT(AcceptedOf(FilesWith(kShared, ".textproto")),
-              testing::ElementsAre("inspection", "rope_geometry", "slash_large", "slash_small",
-                                   "slash_token_ids", "slash_uniform"));
+  EXPECT_THAT(
+      AcceptedOf(FilesWith(kShared, ".textproto")),
+      testing::ElementsAre("inspection", "ood_test", "rope_geometry", "shallow_training", "slash_large",
+                           "slash_maps", "slash_small", "slash_token_ids", "slash_uniform"));
 }
 
 TEST(SpecFiles, AnUnknownModelIsTheErrorOfASpecThatIsBuilt) {
