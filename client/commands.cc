@@ -70,16 +70,15 @@ void DeclareCorpora(CLI::App* command, Options* options) {
   add->add_option("NAME", options->corpus_name, "What specs call it")->required();
   add->add_option(
          "PATH", options->corpus_path,
-         "A .txt file, a folder whose *.txt files are the documents, or a .jsonl file with an object a "
-         "line; here, not on the server's host")
+         "A .jsonl file with a document a line, a folder with a document in each *.txt file, or a .txt file, "
+         "which is one document; here, not on the server's host")
       ->required();
   add->add_option("--kind", options->corpus_kind, "What PATH holds (default: as its name says)")
       ->check(CLI::IsMember({"text", "jsonl"}));
   add->footer(
       "Examples:\n"
-      "  ropelab corpora add moby-dick moby-dick.txt\n"
+      "  ropelab corpora add moby-dick moby-dick.jsonl\n"
       "  ropelab corpora add books ./books\n"
-      "  ropelab corpora add longbench longbench-v2.jsonl\n"
       "The same name and content again changes nothing; other content under a name is kept beside the "
       "first.");
   add->callback([options] { options->corpus_add = true; });
@@ -118,7 +117,7 @@ constexpr Command kCommands[] = {
     {"workers", "List the workers that are connected", "ropelab workers", DeclareNothing, RunWorkers},
     {"corpora", "List the corpora that prompts can be drawn from; `corpora add` registers one",
      "ropelab corpora\n"
-     "  ropelab corpora add moby-dick moby-dick.txt",
+     "  ropelab corpora add moby-dick moby-dick.jsonl",
      DeclareCorpora, RunCorpora},
     {"validate", "Check a spec and print what it would cost, without running it (asks the server)",
      "ropelab validate studies/quickstart.textproto", DeclareSpec, RunValidate},

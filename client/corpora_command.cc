@@ -92,6 +92,11 @@ absl::StatusOr<ExitCode> Add(Session& session) {
     console.err << "this very content is registered under that name already; nothing changed\n";
   }
   console.out << RenderCorpus(response.corpus());
+  if (response.corpus().documents() == 1) {
+    console.err
+        << "one document, and each gives one prompt: for more, add a folder of .txt files or a .jsonl "
+           "file with an object a line\n";
+  }
   return ExitCode::kDone;
 }
 

@@ -89,13 +89,30 @@ class ReadmeTest(Person):
         self.assertEqual(len(lines), 4)
         output = {line: self.run_line(line) for line in lines}
         self.assertEqual(output[lines[0]].split(), ["e1"])
-        heads = [row.split() for row in output[lines[1]].splitlines() if row.endswith("true")]
-        self.assertEqual([(row[4], row[5], row[6]) for row in heads], [("0", "3", "1"), ("1", "6", "3")])
+        table = [row.split() for row in output[lines[1]].splitlines()]
+        heading = next(row for row in table if "best_offset" in row)
+        heads = [dict(zip(heading, row)) for row in table if row[-1] == "true"]
+        self.assertEqual([(row["layer"], row["head"], row["best_offset"]) for row in heads], [("0", "3", "1"), ("1", "6", "3")])
         self.assertEqual(len((self.folder / "scores.csv").read_text().splitlines()), 1 + 2 * 8 * 5)
         query = re.search(r'"(SELECT .*? dominant)"', README).group(1)
         database = sqlite3.connect(f"file:{self.folder / 'ropelab-data/ropelab.db'}?mode=ro", uri=True)
         self.assertEqual([row[:3] for row in database.execute(query)], [(0, 3, 1), (1, 6, 3)])
         database.close()
+
+    def test_the_specs_of_the_pages_are_accepted(self):
+        self.up(re.search(r"^    (build/release/bin/ropelab up .*)$", README, re.M).group(1))
+        runs = re.search(r"## What it runs today\n(.*?)\n## ", README, re.S).group(1)
+        kinds = re.findall(r"^\| `(\w+)` \|", runs, re.M)
+        self.assertIn("slash_detection", kinds)
+        specs = [re.search(r"\*\*A spec\.\*\*\n\n((?:    .*\n|\n)+)", (SOURCE / f"docs/experiments/{kind}.md").read_text()).group(1)
+                 for kind in kinds]
+        language = (SOURCE / "docs/specs.md").read_text()
+        for title in ("An experiment", "A study", "The same in JSON"):
+            specs.append(re.search(rf"## {title}\n\n((?:    .*\n|\n)+)", language).group(1))
+        for spec in specs:
+            with self.subTest(spec=spec):
+                (self.folder / "page.spec").write_text(spec)
+                self.run_line("ropelab validate - < page.spec")
 
     def test_its_links_lead_somewhere(self):
         pages = [SOURCE / "README.md", *(SOURCE / "docs").rglob("*.md")]

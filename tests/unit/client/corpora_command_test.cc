@@ -89,6 +89,17 @@ TEST_F(CorporaCommandTest, TheKindIsToldByTheNameOrByTheFlag) {
   EXPECT_THAT(out_.str(), HasSubstr("\"already_registered\": false"));
 }
 
+TEST_F(CorporaCommandTest, SaysThatOneFileIsOneDocument) {
+  File("a.txt", "a");
+  EXPECT_EQ(Ropelab({"corpora", "add", "book", folder_ / "a.txt"}), 0);
+  EXPECT_THAT(err_.str(), HasSubstr("one document, and each gives one prompt: for more, add a folder"));
+  err_.str("");
+  documents_.clear();
+  File("b.txt", "b");
+  EXPECT_EQ(Ropelab({"corpora", "add", "books", folder_}), 0);
+  EXPECT_THAT(err_.str(), testing::Not(HasSubstr("one document")));
+}
+
 TEST_F(CorporaCommandTest, BadInputIsNamedAndNothingIsRegistered) {
   bool answered = false;
   server_.added = [&](v1::AddCorpusResponse*) {
