@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -15,9 +16,15 @@ namespace {
 constexpr size_t kShortestHash = 8;
 constexpr size_t kLabelHash = 16;
 constexpr size_t kNamesShown = 20;
+constexpr size_t kMostHashes = 2;
+constexpr char kNoTokenizer[] = "none";
 
-const std::string& HashOf(const ModelFacts& model) {
+std::string HashOf(const ModelFacts& model) {
   return model.weights_hash.empty() ? model.config_hash : model.weights_hash;
+}
+
+std::string TokenizerOf(const ModelFacts& model) {
+  return model.tokenizer_hash.empty() ? kNoTokenizer : model.tokenizer_hash;
 }
 
 // Checkpoints of this name; those that cannot be loaded only where no other is left, so that a directory that
@@ -53,14 +60,36 @@ absl::Status UnknownName(const std::string& typed, const std::vector<ModelFacts>
       "; a worker looks through its folders every few seconds, so wait a moment after adding one"));
 }
 
-absl::Status Ambiguous(const std::string& name, const std::vector<ModelFacts>& found) {
+// As it may be written to tell it from the other models of its name.
+std::string Written(const ModelFacts& model, const std::vector<ModelFacts>& named) {
+  const auto alone = [&](const auto& hash) {
+    return std::count_if(named.begin(), named.end(),
+                         [&](const ModelFacts& other) { return hash(other) == hash(model); }) == 1;
+  };
+  const std::string of_weights = absl::StrCat(model.name, "@", HashOf(model).substr(0, kLabelHash));
+  if (alone(HashOf)) {
+    return of_weights;
+  }
+  const std::string tokenizer = TokenizerOf(model).substr(0, kLabelHash);
+  return alone(TokenizerOf) ? absl::StrCat(model.name, "@", tokenizer)
+                            : absl::StrCat(of_weights, "@", tokenizer);
+}
+
+absl::Status Ambiguous(const std::vector<ModelFacts>& found) {
   std::vector<std::string> choices;
   for (const ModelFacts& model : found) {
-    choices.push_back(absl::StrCat(name, "@", HashOf(model).substr(0, kLabelHash)));
+    choices.push_back(Written(model, found));
   }
   std::sort(choices.begin(), choices.end());
-  return absl::InvalidArgumentError(
-      absl::StrCat("the name stands for several checkpoints; say which: ", absl::StrJoin(choices, ", ")));
+  const bool same_weights =
+      found.size() > 1 && std::all_of(found.begin(), found.end(), [&](const ModelFacts& model) {
+        return HashOf(model) == HashOf(found[0]);
+      });
+  return absl::InvalidArgumentError(absl::StrCat(
+      same_weights ? "workers hold the checkpoint of this name with different tokenizers; put the same "
+                     "tokenizer.json into all its directories, or say which: "
+                   : "the name stands for several checkpoints; say which: ",
+      absl::StrJoin(choices, ", ")));
 }
 
 bool IsHex(const std::string& text) {
@@ -68,45 +97,63 @@ bool IsHex(const std::string& text) {
                      [](unsigned char c) { return std::isdigit(c) || (c >= 'a' && c <= 'f'); });
 }
 
+// The hash of `model` that begins so; empty: none does.
+std::string FullHash(const ModelFacts& model, const std::string& prefix) {
+  if (absl::StartsWith(HashOf(model), prefix)) {
+    return HashOf(model);
+  }
+  return absl::StartsWith(TokenizerOf(model), prefix) ? TokenizerOf(model) : "";
+}
+
+// What goes by the name in "name", "name@hash" or "name@hash@hash", and the hashes. A name may hold an @: the
+// longest that is known counts.
+std::pair<std::vector<ModelFacts>, std::vector<std::string>> Split(const std::vector<ModelFacts>& known,
+                                                                   const std::string& typed) {
+  std::string name = typed;
+  std::vector<std::string> hashes;
+  while (true) {
+    std::vector<ModelFacts> found = Named(known, name);
+    const size_t at = name.rfind('@');
+    if (!found.empty() || at == std::string::npos || hashes.size() == kMostHashes) {
+      return {std::move(found), std::move(hashes)};
+    }
+    hashes.insert(hashes.begin(), name.substr(at + 1));
+    name.resize(at);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<ModelFacts> FindModel(const std::vector<ModelFacts>& known, const std::string& typed) {
-  std::string name = typed;
-  std::string hash;
-  std::vector<ModelFacts> found = Named(known, name);
-  const size_t at = typed.rfind('@');
-  if (found.empty() && at != std::string::npos) {
-    name = typed.substr(0, at);
-    hash = typed.substr(at + 1);
-    found = Named(known, name);
-  }
+  const auto [found, hashes] = Split(known, typed);
   if (found.empty()) {
     return UnknownName(typed, known);
   }
-  if (at != std::string::npos && name != typed) {
-    if (hash.size() < kShortestHash || !IsHex(hash)) {
+  std::vector<ModelFacts> meant = found;
+  for (const std::string& hash : hashes) {
+    if (hash != kNoTokenizer && (hash.size() < kShortestHash || !IsHex(hash))) {
       return absl::InvalidArgumentError(
           absl::StrCat("after @ stands a hash of at least ", kShortestHash, " lower-case hex digits"));
     }
-    const std::vector<ModelFacts> all = found;
-    found.erase(std::remove_if(found.begin(), found.end(),
-                               [&](const ModelFacts& m) { return !absl::StartsWith(HashOf(m), hash); }),
-                found.end());
-    if (found.empty()) {
-      return Ambiguous(name, all);
-    }
+    meant.erase(std::remove_if(meant.begin(), meant.end(),
+                               [&](const ModelFacts& model) { return FullHash(model, hash).empty(); }),
+                meant.end());
   }
-  if (found.size() > 1) {
-    return Ambiguous(name, found);
+  if (meant.size() != 1) {
+    return Ambiguous(meant.empty() ? found : meant);
   }
-  if (!found[0].problem.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat("the model cannot be loaded: ", found[0].problem));
+  if (!meant[0].problem.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("the model cannot be loaded: ", meant[0].problem));
   }
-  return found[0];
+  return meant[0];
 }
 
 std::string ModelLabel(const std::string& typed, const ModelFacts& model) {
-  return typed == model.name ? typed : absl::StrCat(model.name, "@", HashOf(model).substr(0, kLabelHash));
+  std::string label = model.name;
+  for (const std::string& hash : Split({model}, typed).second) {
+    absl::StrAppend(&label, "@", FullHash(model, hash).substr(0, kLabelHash));
+  }
+  return label;
 }
 
 v1::Dtype::Value DtypeOf(const v1::ExperimentSpec& spec, const ModelFacts& model) {

@@ -1,5 +1,7 @@
 // What holds for a spec of any kind.
 #include "fakes.h"
+#include "server/experiments/model_names.h"
+#include "server/experiments/spec_rules.h"
 
 namespace ropelab::experiments {
 namespace {
@@ -118,6 +120,45 @@ TEST_F(TwoCheckpointsOfOneName, AShortOrWrongHashIsRefused) {
               ElementsAre(HasSubstr("say which: toy@aaaa")));
 }
 
+class TwoTokenizersOfOneModel : public testing::Test {
+ protected:
+  std::vector<std::string> Models(const std::string& typed) {
+    const v1::ExperimentSpec spec = Resolved(With("model: '" + typed + "'"), catalogue_).resolved;
+    return {spec.models().begin(), spec.models().end()};
+  }
+  FakeCatalogue catalogue_ = FakeCatalogue({ReadingModel(), ReadingModel("toy", 'f'), ToyModel()});
+};
+
+TEST_F(TwoTokenizersOfOneModel, TheNameAndTheWeightsAreRefusedWithTheTokenizers) {
+  for (const char* typed : {"toy", "toy@aaaaaaaa"}) {
+    EXPECT_THAT(ProblemsOf(With("model: '" + std::string(typed) + "'"), catalogue_),
+                ElementsAre("model: workers hold the checkpoint of this name with different tokenizers; put "
+                            "the same tokenizer.json into all its directories, or say which: "
+                            "toy@dddddddddddddddd, toy@ffffffffffffffff, toy@none"));
+  }
+}
+
+TEST_F(TwoTokenizersOfOneModel, ATokenizersHashTellsThemApart) {
+  EXPECT_THAT(Models("toy@ffffffff"), ElementsAre("toy@ffffffffffffffff"));
+  EXPECT_THAT(Models("toy@none"), ElementsAre("toy@none"));
+  EXPECT_THAT(Models("toy@aaaaaaaa@ffffffff"), ElementsAre("toy@aaaaaaaaaaaaaaaa@ffffffffffffffff"));
+  const std::vector<ModelFacts> known = catalogue_.Models();
+  EXPECT_EQ(FindModel(known, "toy@ffffffffffffffff")->tokenizer_hash, std::string(64, 'f'));
+  EXPECT_EQ(FindModel(known, "toy@none")->tokenizer_hash, "");
+}
+
+TEST_F(TwoTokenizersOfOneModel, OtherWeightsBesideThemTakeBothHashes) {
+  ModelFacts other = ReadingModel("toy", 'f');
+  other.weights_hash = std::string(64, 'c');
+  catalogue_ = FakeCatalogue({ReadingModel(), ReadingModel("toy", 'f'), other});
+  EXPECT_THAT(
+      ProblemsOf(With("model: 'toy'"), catalogue_),
+      ElementsAre("model: the name stands for several checkpoints; say which: "
+                  "toy@aaaaaaaaaaaaaaaa@ffffffffffffffff, toy@cccccccccccccccc, toy@dddddddddddddddd"));
+  EXPECT_THAT(Models("toy@aaaaaaaa@ffffffff"), ElementsAre("toy@aaaaaaaaaaaaaaaa@ffffffffffffffff"));
+  EXPECT_THAT(Models("toy@cccccccc"), ElementsAre("toy@cccccccccccccccc"));
+}
+
 TEST(Submission, Int8IsNotBuiltYet) {
   EXPECT_THAT(ProblemsOf(With("model: 'toy' dtype: INT8")),
               ElementsAre(HasSubstr("dtype: int8 weights are not built")));
@@ -157,10 +198,9 @@ TEST(Submission, EveryProblemIsToldAtOnceInFieldOrder) {
 }
 
 TEST(Submission, ASpecWithoutAKindIsToldWhichThereAre) {
-  EXPECT_THAT(
-      ProblemsOf("name: 'x' model: 'toy'"),
-      ElementsAre(
-          "kind: the spec says no experiment; this version runs slash_detection, rope_geometry, inspection"));
+  EXPECT_THAT(BuiltKinds(), testing::StartsWith("slash_detection, "));
+  EXPECT_THAT(ProblemsOf("name: 'x' model: 'toy'"),
+              ElementsAre("kind: the spec says no experiment; this version runs " + BuiltKinds()));
   EXPECT_THAT(ProblemsOf(v1::Submission()),
               ElementsAre(HasSubstr("holds neither an experiment nor a study")));
 }
@@ -177,11 +217,8 @@ TEST(Submission, AKindThatIsNotBuiltIsRefusedByNameWithThoseThatAre) {
   for (const Kind& kind : Kinds()) {
     if (kind.experiment == nullptr) {
       const std::string field(kind.field);
-      EXPECT_THAT(
-          ProblemsOf(field + " {}"),
-          ElementsAre(field +
-                      ": is not built in this version; this version runs slash_detection, rope_geometry, "
-                      "inspection"));
+      EXPECT_THAT(ProblemsOf(field + " {}"),
+                  ElementsAre(field + ": is not built in this version; this version runs " + BuiltKinds()));
     }
   }
 }
