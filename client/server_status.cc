@@ -3,6 +3,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "client/human.h"
+#include "common/service/own_words.h"
 
 namespace ropelab::client {
 namespace {
@@ -16,7 +17,9 @@ absl::Status FromServer(const grpc::Status& status, const std::string& server) {
     return absl::OkStatus();
   }
   std::string message = status.error_message();
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE && status.error_details() == kFromServer) {
+    message = absl::StrCat("the server at ", server, " says: ", message);
+  } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     message = absl::StrCat("no server answers at ", server,
                            ": is ropelab-server running? (--server or ROPELAB_SERVER names another)");
   } else if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {

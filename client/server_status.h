@@ -19,7 +19,8 @@ enum class ExitCode {
 };
 
 // A server's answer as an absl::Status that remembers that it is one. `server` is the address that was
-// called. Field problems travel in the binary details as a ValidateResponse and are kept.
+// called. Field problems travel in the binary details as a ValidateResponse and are kept. What a server says
+// itself is kept word for word, UNAVAILABLE too (common/service/own_words.h).
 absl::Status FromServer(const grpc::Status& status, const std::string& server);
 
 // True when the call may succeed once the server is back: it was not reached, or the connection broke.

@@ -13,6 +13,7 @@
 #include "server/api/experiment_service_submit.h"
 #include "server/api/rpc_status.h"
 #include "server/api/stream_call.h"
+#include "server/store/errors.h"
 #include "spdlog/spdlog.h"
 
 namespace ropelab::api {
@@ -107,7 +108,7 @@ class ServiceOnPools : public ExperimentService {
 
   void Answer(const char* method, grpc::ServerUnaryReactor* reactor, const absl::Status& status,
               std::chrono::steady_clock::time_point started) {
-    if (absl::IsInternal(status) || absl::IsDataLoss(status)) {
+    if (absl::IsInternal(status) || absl::IsDataLoss(status) || store::IsStoreTrouble(status)) {
       spdlog::error("{}: {}", method, status.ToString());
     }
     const grpc::Status answer = ToGrpc(status);

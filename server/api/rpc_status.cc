@@ -2,6 +2,8 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "common/service/own_words.h"
+#include "server/store/errors.h"
 
 namespace ropelab::api {
 namespace {
@@ -61,6 +63,10 @@ absl::Status ProblemsStatus(const std::vector<v1::FieldProblem>& problems) {
   return status;
 }
 
+absl::Status ForWorker(const absl::Status& status) {
+  return store::IsStoreTrouble(status) ? absl::Status(status.code(), status.message()) : status;
+}
+
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) {
     return grpc::Status::OK;
@@ -69,7 +75,16 @@ grpc::Status ToGrpc(const absl::Status& status) {
   if (const auto payload = status.GetPayload(kProblemsPayload); payload.has_value()) {
     details = std::string(*payload);
   }
-  const std::string message(status.message().data(), status.message().size());
+  std::string message(status.message().data(), status.message().size());
+  if (store::IsStoreTrouble(status)) {
+    return grpc::Status(grpc::StatusCode::INTERNAL,
+                        Cut(absl::StrCat("the server cannot read or write its data: ", message,
+                                         "; see its disk and its log, then try again"),
+                            kMessageBytes));
+  }
+  if (absl::IsUnavailable(status)) {
+    details = kFromServer;
+  }
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), Cut(message, kMessageBytes), details);
 }
 

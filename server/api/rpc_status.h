@@ -15,7 +15,12 @@ namespace ropelab::api {
 // is cut in both, and the message then says so: Validate gives all.
 absl::Status ProblemsStatus(const std::vector<v1::FieldProblem>& problems);
 
-// Codes are equal by number; messages over 2 KiB are cut.
+// Codes are equal by number; messages over 2 KiB are cut. UNAVAILABLE carries kFromServer in its details, by
+// which a client tells the server's own words from those of a connection that failed. The store's
+// UNAVAILABLE becomes INTERNAL: the server is there, its disk or database is not.
 grpc::Status ToGrpc(const absl::Status& status);
+
+// For a worker the store's UNAVAILABLE stays what it is: it waits and tries again where a client is told.
+absl::Status ForWorker(const absl::Status& status);
 
 }  // namespace ropelab::api

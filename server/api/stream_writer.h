@@ -54,8 +54,9 @@ class StreamWriter : public grpc::ServerWriteReactor<Message> {
 
   // Ends the stream; the last call.
   void End(const absl::Status& status) {
-    code_ = static_cast<grpc::StatusCode>(status.code());
-    this->Finish(ToGrpc(status));
+    const grpc::Status answer = ToGrpc(status);
+    code_ = answer.error_code();
+    this->Finish(answer);
   }
 
   void OnWriteDone(bool ok) override {

@@ -116,7 +116,7 @@ class Stream : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::ServerMessa
   void FinishLocked() ROPELAB_REQUIRES(mutex_) {
     if (!finished_) {
       finished_ = true;
-      Finish(ToGrpc(status_));
+      Finish(ToGrpc(ForWorker(status_)));
     }
   }
 
@@ -147,7 +147,7 @@ class Service : public v1::WorkerService::CallbackService {
           if (absl::IsDataLoss(status)) {
             spdlog::error("ReadCorpus: {}", std::string(status.message()));
           }
-          return status;
+          return ForWorker(status);
         });
   }
 

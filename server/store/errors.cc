@@ -12,11 +12,18 @@ namespace ropelab::store {
 namespace {
 
 constexpr char kDiskFullMark[] = "ropelab/disk-full";
+constexpr char kTroubleMark[] = "ropelab/store-trouble";
 
 absl::Status DiskFull(const std::string& message) {
   absl::Status status = absl::ResourceExhaustedError(absl::StrCat(
       "no space left for the data directory: free some, nothing needs a restart (", message, ")"));
   status.SetPayload(kDiskFullMark, absl::Cord("1"));
+  return status;
+}
+
+absl::Status Trouble(const std::string& message) {
+  absl::Status status = absl::UnavailableError(message);
+  status.SetPayload(kTroubleMark, absl::Cord("1"));
   return status;
 }
 
@@ -26,7 +33,7 @@ absl::Status FileError(const std::string& doing, const std::string& path, int er
   const std::string message = absl::StrCat(doing, " ", path, ": ", std::strerror(error_number));
   if (error_number == ENOSPC || error_number == EDQUOT) return DiskFull(message);
   if (error_number == ENOENT) return absl::NotFoundError(message);
-  return absl::UnavailableError(message);
+  return Trouble(message);
 }
 
 absl::Status SqliteError(int code, const std::string& message) {
@@ -36,7 +43,7 @@ absl::Status SqliteError(int code, const std::string& message) {
     case SQLITE_IOERR:
     case SQLITE_BUSY:
     case SQLITE_CANTOPEN:
-      return absl::UnavailableError(message);
+      return Trouble(message);
     case SQLITE_CONSTRAINT:
       return absl::AlreadyExistsError(message);
     case SQLITE_CORRUPT:
@@ -47,6 +54,10 @@ absl::Status SqliteError(int code, const std::string& message) {
     default:
       return absl::InternalError(message);
   }
+}
+
+bool IsStoreTrouble(const absl::Status& status) {
+  return status.GetPayload(kTroubleMark).has_value();
 }
 
 bool IsDiskFull(const absl::Status& status) {

@@ -12,6 +12,8 @@ namespace ropelab::store {
 absl::Status FileError(const std::string& doing, const std::string& path, int error_number);
 // From an SQLite result code, as connection.h promises.
 absl::Status SqliteError(int code, const std::string& message);
+// True for UNAVAILABLE from either: the disk or the database does not answer, as against a server that stops.
+bool IsStoreTrouble(const absl::Status& status);
 // True for RESOURCE_EXHAUSTED for want of space, as against quotas and queues.
 bool IsDiskFull(const absl::Status& status);
 

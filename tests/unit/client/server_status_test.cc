@@ -38,6 +38,15 @@ TEST(ServerStatus, SaysWhichServerDoesNotAnswerAndHowToNameAnother) {
       "another)\n");
 }
 
+TEST(ServerStatus, KeepsTheWordsOfAServerThatIsThereAndCannot) {
+  const absl::Status stopping = Answer(StatusCode::UNAVAILABLE, "it is stopping", "ropelab.from-server");
+  EXPECT_EQ(RenderError(stopping), "ropelab: the server at host:1 says: it is stopping\n");
+  EXPECT_TRUE(IsUnreachable(stopping)) << "trying again may help";
+  const absl::Status trouble = Answer(StatusCode::INTERNAL, "the server cannot read or write its data: disk");
+  EXPECT_EQ(RenderError(trouble), "ropelab: the server cannot read or write its data: disk\n");
+  EXPECT_EQ(ExitCodeOf(trouble), ExitCode::kRefused);
+}
+
 TEST(ServerStatus, WritesEachFieldProblemOnALine) {
   v1::ValidateResponse response;
   auto* typed = response.add_problems();
