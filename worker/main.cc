@@ -87,7 +87,7 @@ int Serve(const session::WorkerOptions& options) {
   session_options.channel = [&] { return session::MakeChannel(options.server.target, *credentials); };
   session_options.token = token;
   session_options.hello = [&] { return session::MakeHello(facts, cache.MostRecentWeightsHash()); };
-  session_options.models_stamp = [&] { return session::ModelsStamp(options.models); };
+  session_options.models_stamp = [&] { return session::ModelsStamp(options.models, options.cache_dir); };
   session::TokenizerCache tokenizers(options.models);
   session::CorpusCache::Options corpora_options;
   if (!options.cache_dir.empty()) {

@@ -112,7 +112,7 @@ absl::StatusOr<std::vector<FoundModel>> FindModels(const std::vector<std::string
   return found;
 }
 
-std::string ModelsStamp(const std::vector<std::string>& roots) {
+std::string ModelsStamp(const std::vector<std::string>& roots, const std::string& cache_dir) {
   const absl::StatusOr<std::vector<FoundModel>> models = FindModels(roots);
   if (!models.ok()) return models.status().ToString();
   std::string stamp;
@@ -120,7 +120,7 @@ std::string ModelsStamp(const std::vector<std::string>& roots) {
     const absl::StatusOr<std::string> files = formats::DirectoryStamp(model.directory);
     absl::StrAppend(&stamp, model.directory, ": ", files.ok() ? *files : files.status().ToString(), "\n");
   }
-  return stamp;
+  return absl::StrCat(stamp, VerificationsStamp(cache_dir));
 }
 
 std::string NoModelsAdvice(const std::vector<std::string>& roots) {

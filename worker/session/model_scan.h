@@ -17,8 +17,9 @@ struct FoundModel {
 // Directories with a config.json directly under the roots, sorted by name. A name under two roots belongs to
 // the first root; the other is left out with a warning. A root that cannot be read is INVALID_ARGUMENT.
 absl::StatusOr<std::vector<FoundModel>> FindModels(const std::vector<std::string>& roots);
-// The models' names and their files' stamps, without reading a weight: differs when announcements would.
-std::string ModelsStamp(const std::vector<std::string>& roots);
+// The models' names and their files' stamps, and those of the parity gate's reports under `cache_dir`,
+// without reading a weight: differs when announcements would.
+std::string ModelsStamp(const std::vector<std::string>& roots, const std::string& cache_dir);
 // What to tell whoever started a worker that found none; a root that is itself a model is named.
 std::string NoModelsAdvice(const std::vector<std::string>& roots);
 // NOT_FOUND names the roots.

@@ -1,13 +1,18 @@
 #include "worker/session/verification.h"
 
 #include <google/protobuf/util/json_util.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/printable.h"
 #include "common/status_macros.h"
 #include "spdlog/spdlog.h"
@@ -19,6 +24,8 @@ namespace ropelab::session {
 namespace {
 
 constexpr int kFormat = 1;
+constexpr char kPrefix[] = "verification-";
+constexpr char kSuffix[] = ".json";
 // A report has some twenty facts of a hundred bytes. It goes to the server with every greeting.
 constexpr size_t kMaxBytes = 100'000;
 constexpr int kMaxFacts = 200;
@@ -59,7 +66,7 @@ absl::StatusOr<v1::Verification> Read(const std::string& path, const std::string
 std::string VerificationPath(const std::string& cache_dir, const std::string& weights_hash,
                              const std::string& config_hash, const std::string& engine_version) {
   return (std::filesystem::path(cache_dir) /
-          absl::StrCat("verification-", weights_hash, "-", config_hash, "-", engine_version, ".json"))
+          absl::StrCat(kPrefix, weights_hash, "-", config_hash, "-", engine_version, kSuffix))
       .string();
 }
 
@@ -81,6 +88,23 @@ absl::Status WriteVerification(const std::string& cache_dir, const std::string& 
   return formats::WriteFileAtomically(
       VerificationPath(cache_dir, weights_hash, config_hash, verification.engine_version()),
       report.dump(1) + "\n");
+}
+
+std::string VerificationsStamp(const std::string& cache_dir) {
+  std::vector<std::string> lines;
+  std::error_code error;
+  std::filesystem::directory_iterator files(cache_dir, error);
+  for (; !error && files != std::filesystem::directory_iterator(); files.increment(error)) {
+    const std::string name = files->path().filename().string();
+    struct stat found {};
+    if (absl::StartsWith(name, kPrefix) && absl::EndsWith(name, kSuffix) &&
+        stat(files->path().c_str(), &found) == 0) {
+      lines.push_back(absl::StrCat(name, ": ", found.st_ino, " ", found.st_size, " ", found.st_mtim.tv_sec,
+                                   ".", found.st_mtim.tv_nsec, "\n"));
+    }
+  }
+  std::sort(lines.begin(), lines.end());
+  return absl::StrJoin(lines, "");
 }
 
 std::optional<v1::Verification> ReadVerification(const std::string& cache_dir,

@@ -19,6 +19,9 @@ std::string VerificationPath(const std::string& cache_dir, const std::string& we
 absl::Status WriteVerification(const std::string& cache_dir, const std::string& weights_hash,
                                const std::string& config_hash, const v1::Verification& verification);
 
+// Names, sizes and times of all reports there, in order of name: differs when one came, went or was replaced.
+std::string VerificationsStamp(const std::string& cache_dir);
+
 // The report of these weights and this config by this engine. Nothing where there is none. One that is
 // damaged, too large or of another model counts as none, with a warning in the log that names the file.
 std::optional<v1::Verification> ReadVerification(const std::string& cache_dir,

@@ -5,6 +5,7 @@
 
 #include "tests/unit/formats/temporary_directory.h"
 #include "worker/formats/plant.h"
+#include "worker/session/verification.h"
 
 namespace ropelab::session {
 namespace {
@@ -63,6 +64,18 @@ TEST(Announce, ServesTokenIdsWhereTheTokenizerCannotBeRead) {
   EXPECT_EQ(announcement.problem(), "");
   EXPECT_FALSE(announcement.config().has_tokenizer());
   EXPECT_EQ(announcement.config().vocabulary(), 256);
+}
+
+TEST(ModelsStamp, DiffersWhenTheParityGateHasReported) {
+  const ropelab::testing::TemporaryDirectory place, cache;
+  Planted(place);
+  const std::string before = ModelsStamp({place.path()}, cache.path());
+  EXPECT_THAT(before, HasSubstr("planted"));
+  EXPECT_EQ(ModelsStamp({place.path()}, cache.path()), before);
+  v1::Verification report;
+  report.set_engine_version("e1");
+  ASSERT_TRUE(WriteVerification(cache.path(), "w", "c", report).ok());
+  EXPECT_NE(ModelsStamp({place.path()}, cache.path()), before);
 }
 
 }  // namespace

@@ -124,5 +124,20 @@ TEST(WriteVerification, NamesTheFolderThatItCannotWriteTo) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("/proc/nowhere"));
 }
 
+TEST_F(VerificationFile, ANewOneIsSeenWithoutReadingIt) {
+  const std::string first = VerificationsStamp(folder_.path());
+  EXPECT_THAT(first, HasSubstr(std::filesystem::path(path_).filename().string()));
+  EXPECT_EQ(VerificationsStamp(folder_.path()), first);
+  folder_.Write("hashes.json", "another file of the cache");
+  EXPECT_EQ(VerificationsStamp(folder_.path()), first);
+  ASSERT_TRUE(WriteVerification(folder_.path(), kWeights, kConfig, MakeReport()).ok());
+  const std::string replaced = VerificationsStamp(folder_.path());
+  EXPECT_NE(replaced, first);
+  ASSERT_TRUE(WriteVerification(folder_.path(), kWeights, std::string(64, 'd'), MakeReport()).ok());
+  EXPECT_NE(VerificationsStamp(folder_.path()), replaced);
+  EXPECT_EQ(VerificationsStamp(folder_.path() + "/none"), "");
+  EXPECT_EQ(VerificationsStamp(""), "");
+}
+
 }  // namespace
 }  // namespace ropelab::session
