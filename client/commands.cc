@@ -53,7 +53,9 @@ void DeclareResults(CLI::App* command, Options* options) {
                     ->type_name("NAME");
   command
       ->add_option("--format", options->format,
-                   "How: for people, with commas, or one JSON object a line; default: table")
+                   "How: for people, with commas, or one JSON object a line; default: what the ending of -o "
+                   "says (.csv, "
+                   ".jsonl), else table")
       ->check(CLI::IsMember({"table", "csv", "jsonl"}))
       ->needs(table);
   auto* artifact = command->add_option("--artifact", options->artifact, "Fetch this artifact; needs -o")

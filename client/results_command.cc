@@ -1,5 +1,6 @@
 #include <functional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/commands.h"
 #include "client/experiment_view.h"
@@ -40,9 +41,16 @@ absl::Status WriteTable(Session& session, const std::string& format, const Sink&
   return sink(writer->Finish());
 }
 
+// What a file's name promises to hold.
+std::string FormatOfFile(const std::string& path) {
+  return absl::EndsWith(path, ".csv") ? "csv" : absl::EndsWith(path, ".jsonl") ? "jsonl" : "table";
+}
+
 absl::Status PrintTable(Session& session) {
   const Options& options = session.options;
-  const std::string format = !options.format.empty() ? options.format : options.json ? "jsonl" : "table";
+  const std::string format = !options.format.empty() ? options.format
+                             : options.json          ? "jsonl"
+                                                     : FormatOfFile(options.output_path);
   if (options.json && format != "jsonl") {
     return absl::InvalidArgumentError(
         absl::StrCat("--json and --format ", format, " ask for two formats: leave one out"));

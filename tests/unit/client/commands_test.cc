@@ -292,6 +292,17 @@ TEST_F(CommandsTest, ResultsStreamsSlicesAsOneTable) {
   EXPECT_EQ(out_.str(), "x\n1\n2\n3\n");
 }
 
+TEST_F(CommandsTest, ResultsTakesTheFormatFromTheEndingOfTheFile) {
+  server_.slices = {Slice(1, 1)};
+  for (const auto& [name, text] :
+       {std::pair{"a.csv", "x\n1\n"}, {"a.jsonl", "{\"x\":1}\n"}, {"a.txt", "x\n1\n(1 row)\n"}}) {
+    EXPECT_EQ(Ropelab({"results", "e1", "--table", "t", "-o", folder_ / name}), 0) << err_.str();
+    EXPECT_EQ(Content(folder_ / name), text);
+  }
+  EXPECT_EQ(Ropelab({"results", "e1", "--table", "t", "-o", folder_ / "b.csv", "--format", "jsonl"}), 0);
+  EXPECT_EQ(Content(folder_ / "b.csv"), "{\"x\":1}\n");
+}
+
 TEST_F(CommandsTest, ResultsWritesAFileWholeOrNotAtAll) {
   server_.slices = {Slice(1, 2)};
   EXPECT_EQ(Ropelab({"results", "1", "--table", "t", "--format", "jsonl", "-o", folder_ / "f"}), 0);
