@@ -70,11 +70,8 @@ std::vector<int32_t> ReadIds(ConfigFields& fields, const char* name, std::vector
 void ReadSpecialIds(ConfigFields& fields, ModelConfig& config, const FamilyDefaults& defaults) {
   const std::vector<int32_t> bos = ReadIds(fields, "bos_token_id", defaults.bos, config.vocabulary);
   if (bos.size() > 1) fields.Refuse("bos_token_id", "a list", "it must be one token id or null");
-  if (!bos.empty() && bos[0] >= config.vocabulary) {
-    fields.Refuse("bos_token_id", absl::StrCat(bos[0]),
-                  absl::StrCat("it must be below vocab_size, ", config.vocabulary, ", or null"));
-  }
-  if (!bos.empty()) config.bos_token_id = bos[0];
+  // A BOS without an embedding can be put before no prompt; all else is computed without it.
+  if (!bos.empty() && bos[0] < config.vocabulary) config.bos_token_id = bos[0];
   config.eos_token_ids = ReadIds(fields, "eos_token_id", defaults.eos, config.vocabulary);
 }
 

@@ -2,6 +2,7 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "spdlog/spdlog.h"
 #include "worker/formats/checkpoint.h"
 #include "worker/formats/families.h"
+#include "worker/formats/mapped_pages.h"
 #include "worker/model/loaded_model.h"
 #include "worker/model/tensor_reader.h"
 #include "worker/model/weight_slots.h"
@@ -42,6 +44,31 @@ formats::WeightNames NamesIn(const formats::Checkpoint& checkpoint, const format
     names.embedding = names.lm_head;
   }
   return names;
+}
+
+// Both names of a tied matrix may be stored. Where they differ, transformers 4 computes with the embedding
+// and transformers 5 with lm_head: nobody can say which model this is.
+absl::Status CheckTiedNames(const formats::Checkpoint& checkpoint, const std::string& directory,
+                            const formats::ModelConfig& config, const formats::WeightNames& names) {
+  const formats::TensorEntry* embedding = checkpoint.Find(names.embedding);
+  const formats::TensorEntry* output = checkpoint.Find(names.lm_head);
+  if (!config.tied_embeddings || embedding == nullptr || output == nullptr || embedding == output)
+    return absl::OkStatus();
+  bool equal = embedding->dtype == output->dtype && embedding->shape == output->shape;
+  for (size_t at = 0; equal && at < output->bytes.size(); at += formats::kMappedChunk) {
+    const std::string_view left = embedding->bytes.substr(at, formats::kMappedChunk);
+    const std::string_view right = output->bytes.substr(at, formats::kMappedChunk);
+    equal = left == right;
+    formats::GiveBackPages(left);
+    formats::GiveBackPages(right);
+  }
+  if (equal) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      (std::filesystem::path(directory) / output->file).string(), ": tensor ", output->name, " differs from ",
+      embedding->name,
+      ", which tie_word_embeddings (true in config.json, or by the family's default) says it is; set it to "
+      "false to compute with both, or leave ",
+      output->name, " out"));
 }
 
 absl::Status ReadWeights(const std::shared_ptr<const formats::Checkpoint>& checkpoint,
@@ -96,6 +123,8 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> Load(const std::string& direc
   LoadedModel& model = *opened.model;
   model.device = device;
   ROPELAB_RETURN_IF_ERROR(CheckMemory(directory, model.bytes, memory_limit, dtype));
+  const formats::WeightNames& names = formats::FindFamily(model.config.family)->names;
+  ROPELAB_RETURN_IF_ERROR(CheckTiedNames(*opened.checkpoint, directory, model.config, names));
   ROPELAB_RETURN_IF_ERROR(ReadWeights(opened.checkpoint, opened.slots, &model, progress));
   if (model.config.tied_embeddings) model.weights.lm_head = model.weights.embedding;
   model.inv_freq = formats::InverseFrequencies(model.config);

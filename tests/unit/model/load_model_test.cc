@@ -21,6 +21,7 @@ namespace ropelab::model {
 namespace {
 
 using ::ropelab::testing::TemporaryDirectory;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -132,6 +133,35 @@ TEST(LoadModel, ReadsTheSharedMatrixUnderEitherTiedName) {
   const auto model = Load(directory.path());
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ((*model)->weights.embedding.sum().item<float>(), 21);
+}
+
+TEST(LoadModel, ReadsACheckpointThatStoresTheSharedMatrixTwice) {
+  TemporaryDirectory directory;
+  std::vector<formats::NamedTensor> tensors = TinyTensors();
+  tensors.push_back(Floats("lm_head.weight", {3, 2}, 1));
+  WriteTiny(directory, tensors);
+  const auto model = Load(directory.path());
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_TRUE((*model)->weights.lm_head.is_same((*model)->weights.embedding));
+}
+
+// transformers 4 would compute with the embedding, transformers 5 with lm_head.
+TEST(LoadModel, RefusesTwoTiedMatricesThatDiffer) {
+  TemporaryDirectory directory;
+  std::vector<formats::NamedTensor> tensors = TinyTensors();
+  formats::NamedTensor other = Floats("lm_head.weight", {3, 2}, 1);
+  other.bytes.back() ^= 1;
+  for (const formats::NamedTensor& output : {other, Floats("lm_head.weight", {2, 3}, 1)}) {
+    tensors.push_back(output);
+    WriteTiny(directory, tensors);
+    tensors.pop_back();
+    const absl::Status status = Load(directory.path()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(
+        std::string(status.message()),
+        AllOf(HasSubstr("model.safetensors: tensor lm_head.weight differs from model.embed_tokens.weight"),
+              HasSubstr("tie_word_embeddings")));
+  }
 }
 
 TEST(LoadModel, RoundsToTheWantedDtype) {
