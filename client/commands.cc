@@ -30,8 +30,10 @@ void DeclareSpec(CLI::App* command, Options* options) {
 
 void DeclareSubmit(CLI::App* command, Options* options) {
   DeclareSpec(command, options);
-  command->add_flag("--wait", options->wait,
-                    "Follow it to its end: exit 0 only when every experiment is done");
+  command->add_flag(
+      "--wait", options->wait,
+      "Follow it to its end: exit 0 only when every experiment is done. Ctrl-C ends the following, not "
+      "the experiment");
 }
 
 void DeclareList(CLI::App* command, Options* options) {

@@ -123,7 +123,7 @@ std::string RenderWorkers(const v1::ListWorkersResponse& response, int64_t now) 
     table.AddRow({worker.id(), worker.state(),
                   absl::StrCat(worker.device().kind(), device.empty() ? "" : " ", Shortened(device, 30)),
                   HumanBytes(worker.device().memory_bytes()), worker.numerics().hash(), Number(worker.task()),
-                  ShortHash(worker.loaded_model()), absl::StrCat(worker.tasks_finished()),
+                  Shortened(worker.loaded_model(), 30), absl::StrCat(worker.tasks_finished()),
                   HumanAgo(now, worker.connected_microseconds()), worker.build(),
                   absl::StrJoin(worker.labels(), " ")});
   }

@@ -179,6 +179,14 @@ TEST(InventoryView, TellsWhichModelsTakeTextAndWhichNobodyHolds) {
   EXPECT_THAT(text, testing::ContainsRegex("gone .* no +not hashed yet  none, seen 1m 05s ago  -"));
 }
 
+TEST(InventoryView, ShowsTheWholeNameOfTheModelThatAWorkerHolds) {
+  v1::ListWorkersResponse response;
+  v1::ConnectedWorker* worker = response.add_workers();
+  worker->set_id("w1");
+  worker->set_loaded_model("llama-3.2-1b-instruct");
+  EXPECT_THAT(RenderWorkers(response, kNow), HasSubstr("  llama-3.2-1b-instruct  "));
+}
+
 TEST(InventoryView, ShowsAModelThatCannotBeLoadedWithItsProblem) {
   v1::ListModelsResponse response;
   auto* model = response.add_models();
