@@ -25,6 +25,14 @@ std::string DtypeName(const v1::ModelConfig& config) {
   return config.has_dtype() ? v1::Dtype::Value_Name(config.dtype()) : "";
 }
 
+// Whether text can be fed to it. A file that is there and cannot be read is named in the worker's log.
+std::string Tokenizer(const v1::ModelAnnouncement& announced) {
+  return !announced.problem().empty()         ? ""
+         : announced.config().has_tokenizer() ? "yes"
+         : announced.tokenizer_hash().empty() ? "no"
+                                              : "unusable";
+}
+
 std::string Number(int64_t value) {
   return value == 0 ? "" : absl::StrCat(value);
 }
@@ -81,20 +89,17 @@ std::string RenderModels(const v1::ListModelsResponse& response, int64_t now) {
     const v1::ModelAnnouncement& announced = model.announcement();
     const v1::ModelConfig& config = announced.config();
     const bool usable = announced.problem().empty();
-    table.AddRow({announced.name(), usable ? config.family() : "unusable", Number(config.layers()),
-                  Number(config.query_heads()), Number(config.kv_heads()), Number(config.head_dim()),
-                  usable ? HumanCount(config.parameters()) : "", DtypeName(config),
-                  usable ? HumanBytes(announced.bytes()) : "", Number(config.max_positions()),
-                  !usable                  ? ""
-                  : config.has_tokenizer() ? "yes"
-                                           : "no",
-                  !announced.weights_hash().empty() ? ShortHash(announced.weights_hash())
-                  : usable                          ? "not hashed yet"
-                                                    : "",
-                  model.workers().empty()
-                      ? absl::StrCat("none, seen ", HumanAgo(now, model.last_seen_microseconds()))
-                      : absl::StrCat(model.workers_size()),
-                  model.resident_on()});
+    table.AddRow(
+        {announced.name(), usable ? config.family() : "unusable", Number(config.layers()),
+         Number(config.query_heads()), Number(config.kv_heads()), Number(config.head_dim()),
+         usable ? HumanCount(config.parameters()) : "", DtypeName(config),
+         usable ? HumanBytes(announced.bytes()) : "", Number(config.max_positions()), Tokenizer(announced),
+         !announced.weights_hash().empty() ? ShortHash(announced.weights_hash())
+         : usable                          ? "not hashed yet"
+                                           : "",
+         model.workers().empty() ? absl::StrCat("none, seen ", HumanAgo(now, model.last_seen_microseconds()))
+                                 : absl::StrCat(model.workers_size()),
+         model.resident_on()});
     if (!usable) {
       absl::StrAppend(&problems, Printable(announced.name()),
                       " cannot be used: ", Printable(announced.problem()), "\n");

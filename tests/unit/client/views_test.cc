@@ -174,8 +174,12 @@ TEST(InventoryView, TellsWhichModelsTakeTextAndWhichNobodyHolds) {
   model = response.add_models();
   model->mutable_announcement()->set_name("gone");
   model->set_last_seen_microseconds(kNow - 65000000);
+  model = response.add_models();
+  model->mutable_announcement()->set_name("broken");
+  model->mutable_announcement()->set_tokenizer_hash("ab");
   const std::string text = RenderModels(response, kNow);
   EXPECT_THAT(text, testing::ContainsRegex("reads .* yes +not hashed yet  2 "));
+  EXPECT_THAT(text, testing::ContainsRegex("broken .* unusable +not hashed yet"));
   EXPECT_THAT(text, testing::ContainsRegex("gone .* no +not hashed yet  none, seen 1m 05s ago  -"));
 }
 
