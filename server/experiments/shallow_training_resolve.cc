@@ -15,6 +15,7 @@ constexpr double kDefaultFirstRate = 1, kDefaultSecondRate = 10;
 constexpr int64_t kDefaultFirstSteps = 50, kDefaultSecondSteps = 300;
 // Far above what memory allows, and low enough for arithmetic.
 constexpr int64_t kMostFeatures = 1 << 20, kMostPairs = 1 << 20;
+constexpr int kMostFrequencies = 4096;    // every task of an experiment carries them
 constexpr int64_t kMostRunSteps = 20000;  // one reading of at most 1 MiB holds them
 constexpr int64_t kMostSteps = 200000;    // of an experiment: 800 000 rows of `series`
 constexpr double kMostBytes = 2.0 * (1 << 30);
@@ -90,8 +91,16 @@ void CheckFrequencies(const v1::ShallowTraining& training, Problems& problems) {
   if (theta.empty()) {
     problems.Add(path, "", "lists no frequency; give at least one in rad/token, or pulse {}");
   }
+  if (theta.size() > kMostFrequencies) {
+    problems.Add(path, absl::StrCat(theta.size(), " frequencies"),
+                 absl::StrCat("are too many; at most ", kMostFrequencies));
+    return;
+  }
   for (int i = 0; i < theta.size(); ++i) {
-    const bool positive = std::isfinite(theta[i]) && theta[i] > 0;
+    if (!std::isfinite(theta[i])) {
+      return;  // refused wherever it stands in a spec
+    }
+    const bool positive = theta[i] > 0;
     if (!positive || (i > 0 && theta[i] > theta[i - 1])) {
       problems.Add(absl::StrCat(path, "[", i, "]"), absl::StrCat(theta[i]),
                    positive ? absl::StrCat("frequencies descend, and the one before it is ", theta[i - 1])
@@ -102,7 +111,10 @@ void CheckFrequencies(const v1::ShallowTraining& training, Problems& problems) {
 }
 
 bool CheckStage(const char* field, const v1::TrainingStage& stage, Problems& problems) {
-  if (!(std::isfinite(stage.learning_rate()) && stage.learning_rate() > 0)) {
+  if (!std::isfinite(stage.learning_rate())) {
+    return false;  // refused wherever it stands in a spec
+  }
+  if (stage.learning_rate() <= 0) {
     problems.Add(At(absl::StrCat(field, ".learning_rate")), absl::StrCat(stage.learning_rate()),
                  "a learning rate is a positive number");
     return false;

@@ -54,6 +54,8 @@ TEST(ShallowTrainingResolve, RefusesWhatCannotBeTrained) {
       {theta + "[1, 0] } }", "theta[1]: a frequency is a positive number"},
       {theta + "[-1] } }", "theta[0]: a frequency is a positive number"},
       {theta + "[1, 1, 2] } }", "theta[2]: frequencies descend, and the one before it is 1"},
+      {theta + "[1, inf] } }", "theta[1]: "},
+      {"stage1 { learning_rate: inf }", "stage1.learning_rate: "},
       {"stage1 { learning_rate: 0 }", "stage1.learning_rate: a learning rate is a positive number"},
       {"stage2 { learning_rate: -3 }", "stage2.learning_rate: a learning rate is a positive number"},
       {"stage1 { steps: -1 }", "stage1.steps: must be 0 to 20000"},
@@ -69,6 +71,10 @@ TEST(ShallowTrainingResolve, RefusesWhatCannotBeTrained) {
   EXPECT_THAT(ProblemsOf("seeds: [1, 2, 3] " + Shallow("stage1 { steps: 20000 } stage2 { steps: 0 } "
                                                        "counter_experiments: true")),
               ElementsAre(HasSubstr("seeds: make 480000 training steps with the 160000 of each seed")));
+  std::string many = "theta: 1";
+  for (int i = 0; i < 4096; ++i) many += " theta: 1";
+  EXPECT_THAT(ProblemsOf(Shallow("pairs: 1 frequencies { list { " + many + " } }")),
+              ElementsAre(HasSubstr("frequencies.list.theta: are too many; at most 4096")));
   EXPECT_THAT(ProblemsOf("model: 'toy' " + Shallow("")), ElementsAre(HasSubstr("runs without a model")));
 }
 
