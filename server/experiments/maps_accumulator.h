@@ -22,13 +22,16 @@ struct HeadMap {
 // Blocks must be added in plan order: the bits of a sum depend on it.
 class MapsAccumulator {
  public:
+  using Head = std::pair<int64_t, int64_t>;  // layer, head
+
+  // A head that must have a map in the end.
+  void Expect(const Head& head) { sums_[head]; }
   // INTERNAL for a piece that does not fit those before it.
   absl::Status Add(const v1::MapBlock& block);
   // INTERNAL unless every map is whole and of exactly `prompts` prompts; DATA_LOSS for a mean that is not
   // finite.
   absl::Status CheckComplete(int64_t prompts) const;
 
-  using Head = std::pair<int64_t, int64_t>;  // layer, head
   std::map<Head, HeadMap> Means() const;
   size_t heads() const { return sums_.size(); }
 

@@ -29,7 +29,13 @@ std::vector<DetectionGroup> GroupsOf(const v1::ExperimentSpec& spec, const Conte
   return groups;
 }
 
-absl::Status AddReading(const v1::Reading& reading, int64_t task_index, size_t range, DetectionGroup& group) {
+absl::Status AddReading(const v1::SlashProfile& profile, const v1::Reading& reading, int64_t task_index,
+                        size_t range, DetectionGroup& group) {
+  if (profile.map_size() > 0) {
+    for (const v1::MeasuredHead& head : profile.heads()) {
+      group.maps.Expect({head.layer(), head.head()});
+    }
+  }
   if (reading.has_slash_block() && reading.slash_block().removal() == 0) {
     return group.ranges[range].Add(reading.slash_block());
   }
@@ -76,13 +82,15 @@ absl::StatusOr<std::vector<DetectionGroup>> ReadDetection(const v1::ExperimentSp
   const int64_t blocks = BlockCount(count);
   const int64_t per_group = blocks * static_cast<int64_t>(ranges.size());
   ROPELAB_RETURN_IF_ERROR(readings.ForEach(
-      stage, [&](int64_t task_index, const v1::Measurement&, const v1::Reading& reading) -> absl::Status {
+      stage,
+      [&](int64_t task_index, const v1::Measurement& measurement,
+          const v1::Reading& reading) -> absl::Status {
         const size_t group = static_cast<size_t>(task_index / per_group);
         if (group >= groups.size()) {
           return absl::InternalError(absl::StrCat("task ", task_index, " is not of this plan"));
         }
-        return AddReading(reading, task_index, static_cast<size_t>(task_index % per_group / blocks),
-                          groups[group]);
+        return AddReading(measurement.slash_profile(), reading, task_index,
+                          static_cast<size_t>(task_index % per_group / blocks), groups[group]);
       }));
   for (const DetectionGroup& group : groups) {
     for (const SlashAccumulator& range : group.ranges) {

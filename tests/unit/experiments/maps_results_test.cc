@@ -58,6 +58,15 @@ TEST(MapsAccumulator, RefusesWhatIsNotWhole) {
   EXPECT_EQ(maps.Add(other).code(), absl::StatusCode::kInternal);
 }
 
+TEST(MapsAccumulator, MissesAHeadThatWasAskedFor) {
+  MapsAccumulator maps = Two();
+  maps.Expect({1, 2});
+  EXPECT_TRUE(maps.CheckComplete(12).ok());
+  maps.Expect({1, 3});
+  EXPECT_THAT(std::string(maps.CheckComplete(12).message()),
+              HasSubstr("the map of L1H3 is not whole: 0 of 12"));
+}
+
 // Read by hand: eight bytes of length, the header, the numbers.
 TEST(MapsFile, IsASafetensorsFileOfDoubles) {
   const std::string file = MapsFile(Two().Means());

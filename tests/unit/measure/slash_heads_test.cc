@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ATen/Parallel.h>
+
 #include <cmath>
 
 #include "tests/unit/engine/fixtures.h"
@@ -244,6 +246,28 @@ TEST(Maps, AreTheMeansOfTheirCellsAndDiagonals) {
       for (int64_t d = 0; d < n; ++d) EXPECT_NEAR(map.diagonals[d], diagonals[d], 5e-6) << d;
     }
   }
+}
+
+TEST(NamedHeads, GiveTheSameBitsWithAnyNumberOfThreads) {
+  ROPELAB_NEED_FIXTURE("stories260K");
+  const auto model = LoadFixture("stories260K");
+  std::vector<int32_t> ids(500);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i * 131 % 512);
+  v1::Measurement request = Request({ids, ids}, {{0, 1, 3}, {0, 5, 0}, {3, 2, 7}});
+  request.mutable_slash_profile()->set_map_size(64);
+  Remove(request, {1, 3});
+  const int threads = at::get_num_threads();
+  std::vector<std::string> first;
+  for (const int count : {1, 2, 3}) {
+    at::set_num_threads(count);
+    ListRecorder recorder;
+    ASSERT_TRUE(Measure(request, model.get(), {}, recorder).ok());
+    std::vector<std::string> readings;
+    for (const v1::Reading& reading : recorder.readings) readings.push_back(reading.SerializeAsString());
+    if (first.empty()) first = readings;
+    EXPECT_EQ(readings, first) << count;
+  }
+  at::set_num_threads(threads);
 }
 
 TEST(NamedHeads, AreRefusedWhereTheyCannotBeMeasured) {
