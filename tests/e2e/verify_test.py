@@ -136,6 +136,29 @@ class Verify(unittest.TestCase):
         self.assertEqual(verify(self.folder / "nowhere", self.folder / "cache").returncode, 1)
         self.assertEqual(verify(model, self.folder / "cache", "--dtype", "int4").returncode, 2)
 
+    def test_expected_tensors_that_say_nothing_of_this_model(self):
+        model = self.copy("llama3_a")
+        expected = read_safetensors(model / "expected.safetensors")
+        far = {name: array.copy() for name, array in expected.items()}
+        far["input_ids"].reshape(-1)[3] += 1 << 32  # a valid id once it is cut to 32 bits
+        for tensors, words in [(far, f"entry 3 of input_ids is {far['input_ids'].reshape(-1)[3]}; this model's token ids are 0 to 143"),
+                               ({"input_ids": expected["input_ids"]}, "expected.safetensors: holds input_ids alone")]:
+            write_safetensors(model / "expected.safetensors", tensors)
+            done = verify(model, self.folder / "cache", "--tokens", "8,16")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(words, done.stderr)
+        self.assertEqual(list((self.folder / "cache").glob("verification-*")) if (self.folder / "cache").exists() else [], [])
+
+    def test_a_report_that_nobody_can_read_is_no_success(self):
+        model = self.copy("llama3_a")
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([BIN / "ropelab-worker", "verify", "--model", model, "--tokens", "8,16", "--json", "--cache-dir",
+                                   self.folder / "cache"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, done.stderr), (1, "ropelab-worker verify: standard output cannot be written\n"))
+
+    def test_one_token_cannot_tell_one_head_from_another(self):
+        self.assertEqual(verify(self.copy("llama3_a"), self.folder / "cache", "--tokens", "1").returncode, 2)
+
     def test_every_scaling_of_rope(self):
         long_context = {"original_max_position_embeddings": 64}
         pairs = 8

@@ -63,7 +63,25 @@ absl::StatusOr<Tensors> ReadTensors(const std::string& path) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": input_ids [T] or [B, T] is missing: nothing says what was computed"));
   }
+  if (tensors.size() == 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": holds input_ids alone; add what was computed from them (logits, ...) or take it away"));
+  }
   return tensors;
+}
+
+// Before they are narrowed: an id of 2^32 would pass for 0.
+absl::Status CheckIds(const at::Tensor& ids, int64_t vocabulary, const std::string& path) {
+  const at::Tensor flat = ids.to(at::kLong).reshape({-1}).contiguous();
+  for (int64_t i = 0; i < flat.numel(); ++i) {
+    const int64_t id = flat.data_ptr<int64_t>()[i];
+    if (id < 0 || id >= vocabulary) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": entry ", i, " of input_ids is ", id,
+                                                     "; this model's token ids are 0 to ", vocabulary - 1,
+                                                     ": the file belongs to another model"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // One prompt of the file, at every block size.
@@ -76,7 +94,6 @@ absl::Status ComparePrompt(const model::LoadedModel& model, const Tensors& expec
   for (const auto& [name, tensor] : expected) {
     if (name != "input_ids") names.push_back(name);
   }
-  if (names.empty()) return absl::OkStatus();
   for (const BlockSize& size : kBlockSizes) {
     engine::ForwardOptions options;
     options.block_rows = size.rows > 0 ? size.rows : static_cast<int64_t>(ids.size());
@@ -98,6 +115,7 @@ absl::Status ComparePrompt(const model::LoadedModel& model, const Tensors& expec
 absl::Status CompareFile(const model::LoadedModel& model, const std::string& path,
                          std::map<std::string, Worst>& worst) {
   ROPELAB_ASSIGN_OR_RETURN(const Tensors tensors, ReadTensors(path));
+  ROPELAB_RETURN_IF_ERROR(CheckIds(tensors.at("input_ids"), model.config.vocabulary, path));
   const std::string file = std::filesystem::path(path).filename().string();
   if (tensors.at("input_ids").dim() == 1) return ComparePrompt(model, tensors, file, worst);
   const int64_t batch = tensors.at("input_ids").size(0);

@@ -91,7 +91,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--tokens", flags.parity.prompt_tokens, "lengths of the prompts, drawn uniformly")
       ->delimiter(',')
       ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(CLI::Range(2, 1 << 20));
   app.add_option("--cache-dir", flags.cache_dir, "where the report is kept: the worker's --cache-dir")
       ->capture_default_str();
   app.add_option("--threads", flags.threads, "threads that compute")
@@ -135,6 +135,9 @@ int RunVerify(int argc, char** argv) {
     std::printf("%s: %d of %d facts hold (engine %s, %s)\n", failed == 0 ? "passed" : "FAILED",
                 verification.facts_size() - failed, verification.facts_size(),
                 verification.engine_version().c_str(), verification.device().c_str());
+  }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    return Fail("verify", absl::UnavailableError("standard output cannot be written"));
   }
   const absl::Status written =
       session::WriteVerification(flags.cache_dir, report->weights_hash, report->config_hash, verification);
