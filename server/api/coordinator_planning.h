@@ -13,6 +13,7 @@
 #include "common/clock.h"
 #include "ropelab/v1/measurement.pb.h"
 #include "ropelab/v1/spec.pb.h"
+#include "server/api/earlier_results.h"
 #include "server/experiments/experiment.h"
 #include "server/store/store.h"
 
@@ -23,6 +24,7 @@ struct AdvanceInput {
   std::string kind, spec_hash, numerics_class;
   std::shared_ptr<const v1::ExperimentSpec> spec;  // resolved
   std::vector<experiments::ModelFacts> models;     // with weights hashes
+  std::vector<Source> sources;                     // experiments that the spec takes heads from; all done
 };
 
 struct Advanced {
