@@ -84,6 +84,7 @@ int Serve(const session::WorkerOptions& options) {
   facts.cache_dir = options.cache_dir;
 
   session::SessionOptions session_options;
+  session_options.server = options.server.target;
   session_options.channel = [&] { return session::MakeChannel(options.server.target, *credentials); };
   session_options.token = token;
   session_options.hello = [&] { return session::MakeHello(facts, cache.MostRecentWeightsHash()); };

@@ -31,6 +31,17 @@ TokenIds Cut(std::optional<int32_t> bos, const TokenIds& text, int64_t tokens) {
   return ids;
 }
 
+// A tokenizer of another model makes ids that this one's embedding has no row for.
+absl::Status CheckRows(const TokenIds& ids, const std::string& text, const formats::ModelConfig& config) {
+  for (const int32_t id : ids) {
+    if (id < config.vocabulary) continue;
+    return absl::InvalidArgumentError(absl::StrCat(text, ": the model's tokenizer.json makes token id ", id,
+                                                   " of it, and the embedding has ", config.vocabulary,
+                                                   " rows: that tokenizer belongs to another checkpoint"));
+  }
+  return absl::OkStatus();
+}
+
 // The ids of generated text, at least `needed` of them.
 absl::StatusOr<TokenIds> GeneratedIds(uint64_t seed, uint64_t sample, int64_t needed,
                                       const formats::Tokenizer& tokenizer) {
@@ -85,6 +96,7 @@ absl::StatusOr<std::vector<TokenIds>> CorpusPrompts(const v1::CorpusDocuments& r
                                                      " are needed; the plan should have skipped it"));
     }
     prompts.push_back(Cut(bos, encoding->ids, request.tokens()));
+    ROPELAB_RETURN_IF_ERROR(CheckRows(prompts.back(), DocumentName(request.corpus(), document), config));
   }
   return prompts;
 }
@@ -101,6 +113,7 @@ absl::StatusOr<std::vector<TokenIds>> GeneratedPrompts(const v1::GeneratedText& 
                              GeneratedIds(request.seed(), static_cast<uint64_t>(samples.first_sample() + s),
                                           request.tokens() - (bos ? 1 : 0), tokenizer));
     prompts.push_back(Cut(bos, text, request.tokens()));
+    ROPELAB_RETURN_IF_ERROR(CheckRows(prompts.back(), "generated text", config));
   }
   return prompts;
 }

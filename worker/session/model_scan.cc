@@ -68,6 +68,11 @@ absl::Status Fill(const FoundModel& model, v1::ModelAnnouncement& announcement) 
   ROPELAB_ASSIGN_OR_RETURN(const std::string hash, formats::TokenizerHash(model.directory));
   announcement.set_tokenizer_hash(hash);
   const std::optional<TokenizerFacts> tokenizer = ReadTokenizer(model, hash);
+  if (tokenizer.has_value() && tokenizer->vocabulary > config.vocabulary) {
+    WarnOnce(absl::StrCat("model ", model.name, ": tokenizer.json makes ids up to ",
+                          tokenizer->vocabulary - 1, " and the embedding has ", config.vocabulary,
+                          " rows; a text that needs a larger id will be refused"));
+  }
   *announcement.mutable_config() = ToMessage(config, tokenizer.has_value() ? &*tokenizer : nullptr);
   ROPELAB_ASSIGN_OR_RETURN(const formats::Checkpoint checkpoint, formats::Checkpoint::Open(model.directory));
   announcement.set_bytes(checkpoint.bytes());

@@ -148,6 +148,7 @@ void Session::RunTask(const SessionMachine::Start& start) {
 
 void Session::ConnectLoop() {
   Backoff backoff(options_.backoff_seed);
+  bool complained = false;  // once per outage
   while (!Stopping()) {
     // A fresh channel each time: an old one sits out gRPC's own back-off, which knows nothing of ours.
     std::shared_ptr<grpc::Channel> channel = options_.channel();
@@ -155,6 +156,7 @@ void Session::ConnectLoop() {
     const SessionMachine::Time began = Now();
     bool welcomed = false;
     if (AwaitConnection(*channel)) {
+      complained = false;
       const grpc::Status status = Serve(channel, &welcomed);
       if (status.error_code() == grpc::StatusCode::ABORTED) {
         spdlog::warn("{}: two processes run under one worker name, give each its own --id",
@@ -164,8 +166,13 @@ void Session::ConnectLoop() {
         spdlog::info("stream ended{}", status.ok() ? "" : ": " + status.error_message());
         if (welcomed && Now() - began > kLasting) backoff.Reset();
       }
-    } else {
-      spdlog::debug("server not reached");
+    } else if (!complained && !Stopping()) {
+      complained = true;
+      spdlog::warn(
+          "no server answers at {}; trying on until one does. If it should answer: is it running, and is "
+          "--server its "
+          "address?",
+          options_.server);
     }
     SayStarted();
     MutexLock lock(&desk_.mutex);

@@ -38,6 +38,7 @@ using HashFunction = std::function<v1::WeightsHash(const std::string& model,
 struct SessionOptions {
   SessionMachine::Options machine;
   std::function<std::shared_ptr<grpc::Channel>()> channel;  // a fresh one at each call
+  std::string server;                                       // what log lines call the other end
   std::string token;                                        // sent as a bearer token; empty: none
   std::function<v1::Hello()> hello;  // without the held leases; called before every greeting
   TaskFunction run_task;

@@ -119,6 +119,15 @@ TEST_F(TextPrompts, NamesTheDocumentThatIsNotAsItShouldBe) {
   EXPECT_THAT(Problem(uneven), HasSubstr("1 samples but 2 documents"));
 }
 
+TEST_F(TextPrompts, ATokenizerOfAnotherModelIsNamed) {
+  config_.vocabulary = 'm';  // the text's 'm' has no row
+  EXPECT_THAT(
+      Problem(Corpus({0}, 7)),
+      HasSubstr("document 0 of corpus c0ffee: the model's tokenizer.json makes token id 109 of it, and the "
+                "embedding has 109 rows"));
+  EXPECT_THAT(Problem(Generated(0, 1, 100)), HasSubstr("belongs to another checkpoint"));
+}
+
 TEST_F(TextPrompts, WithoutATokenizerThereIsNothingToFeed) {
   EXPECT_EQ(RealizePrompts(Corpus({0}, 1), config_).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(RealizePrompts(Generated(0, 1, 1), config_).status().code(),
