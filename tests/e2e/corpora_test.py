@@ -3,7 +3,6 @@ short, gone or malformed. Orders, tokens and sentences are computed here a secon
 
 import json
 import pathlib
-import random
 import re
 import shutil
 import signal
@@ -17,6 +16,7 @@ import numpy
 import independent
 from byte_bpe import ByteBpe
 from harness import FIXTURES, SOURCE, Lab, need_fixtures
+from invented import invented_texts
 
 MODEL = "stories260K"
 SEEDS = [42, 7]
@@ -27,21 +27,6 @@ CORPUS = f'corpus {{ name: "tales" count: {COUNT} tokens: {TOKENS} }}'
 def spec(prompts, seeds=SEEDS, name="from text"):
     listed = ", ".join(str(seed) for seed in seeds)
     return f'name: "{name}" model: "{MODEL}" seeds: [{listed}] slash_detection {{ prompts {{ {prompts} }} threshold: 0.3 }}'
-
-
-def invented_texts(count):
-    """Texts of 5 to 150 words that nobody wrote, with marks and line ends between them."""
-    draw = random.Random(20240229)
-    syllables = ["ba", "den", "fi", "gor", "ha", "lim", "mo", "nu", "per", "ra", "sel", "ti", "vo", "wen", "ya", "zo"]
-    words = ["".join(draw.choices(syllables, k=draw.randint(1, 3))) for _ in range(120)]
-    texts = []
-    for _ in range(count):
-        length = draw.randint(5, 150)
-        text = ""
-        for _ in range(length):
-            text += draw.choice(words) + draw.choice([" ", " ", " ", " ", ", ", ". ", "\n", " 's ", " 12 "])
-        texts.append(text.strip().capitalize())
-    return texts
 
 
 def corpus_order(seed, documents):

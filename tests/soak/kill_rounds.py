@@ -1,31 +1,58 @@
-"""Same spec, same bytes, under kills. Runs one study on a real trained model
+"""Same spec, same bytes, under kills. Runs one study on a real trained model, with prompts that it samples, uniform ones and ones from
+a corpus,
   - with one worker, undisturbed;
   - with three, undisturbed;
   - in ROUNDS rounds with three, while workers and the server are killed with SIGKILL and started again at once with the same
     port, folder and id,
-each in a new data folder and with the same --threads, and compares the csv of every table, byte for byte.
+each in a new data folder and with the same --threads, and compares the csv of every table, byte for byte. The digest of a line is
+over the sampled and the uniform prompts; the corpus's own stands in the last line.
 
 A kill counts as a hit if the process, stopped for 50 ms before it, has an attempt open in the database.
 """
 
 import argparse
 import hashlib
+import json
 import pathlib
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+from byte_bpe import ByteBpe  # noqa: E402
 from harness import BIN, FIXTURES, Lab, need_fixtures  # noqa: E402
+from invented import invented_texts  # noqa: E402
 
 WORKERS = ["w1", "w2", "w3"]
 TABLES = ["slash_scores", "slash_heads", "statistics"]
+CORPUS_TOKENS = 400
 
 
-def spec(sampled, uniform):
+class Place:
+    """What all runs read: the model as it is, a copy of it that has a tokenizer, and a corpus with documents that are too short."""
+
+    def __init__(self, folder, prompts):
+        self.models = folder / "models"
+        self.corpus = folder / "tales.jsonl"
+        texts = invented_texts(8 * prompts)
+        for name in ["stories260K", "stories-with-tokenizer"]:
+            shutil.copytree(FIXTURES / "models/stories260K", self.models / name)
+        (self.models / name).chmod(0o755)
+        (self.models / name / "tokenizer.json").write_text(ByteBpe.learned("\n".join(texts[:60]), 100).json())
+        with self.corpus.open("w") as file:
+            for i in range(0, len(texts), 4):
+                file.write(json.dumps({"text": " ".join(texts[i:i + 4])}) + "\n")
+
+    def lab(self, threads, server_flags=()):
+        return Lab(self.models, server_flags=server_flags, worker_flags=["--threads", str(threads)])
+
+
+def spec(sampled, uniform, corpus):
     return f"""
 name: "under kills"
 model: "stories260K"
@@ -38,18 +65,26 @@ experiments {{
   name: "uniform"
   slash_detection {{ prompts {{ uniform_tokens {{ count: {uniform} tokens: 512 bos: ALWAYS }} }} regime: LARGE rows: ALL all_offsets: true }}
 }}
+experiments {{
+  name: "corpus"
+  model: "stories-with-tokenizer"
+  slash_detection {{ prompts {{ corpus {{ name: "tales" count: {corpus} tokens: {CORPUS_TOKENS} }} }} regime: LARGE rows: COMMON }}
+}}
 """
 
 
-def digest(lab, experiments):
-    """SHA-256 over the csv of every table of every experiment, in order."""
-    whole = hashlib.sha256()
-    for experiment in experiments:
-        for table in TABLES:
-            text = lab.csv_bytes(experiment, table)
-            assert len(text.splitlines()) > 1, f"{table} of {experiment} is empty"
-            whole.update(text)
-    return whole.hexdigest()
+def digests(lab, experiments):
+    """SHA-256 over the csv of every table: of the sampled and the uniform prompts together, and of the corpus's."""
+    found = []
+    for part in (experiments[:2], experiments[2:]):
+        whole = hashlib.sha256()
+        for experiment in part:
+            for table in TABLES:
+                text = lab.csv_bytes(experiment, table)
+                assert len(text.splitlines()) > 1, f"{table} of {experiment} is empty"
+                whole.update(text)
+        found.append(whole.hexdigest())
+    return tuple(found)
 
 
 def open_attempts(lab, worker=None):
@@ -73,25 +108,27 @@ def stop_look_kill(lab, process, worker=None):
     return hit
 
 
-def undisturbed(workers, study, threads):
-    with Lab(FIXTURES / "models", worker_flags=["--threads", str(threads)]) as lab:
+def undisturbed(workers, place, study, threads):
+    with place.lab(threads) as lab:
+        lab.client("corpora", "add", "tales", place.corpus)
         for name in WORKERS[:workers]:
             lab.start_worker(name)
         started = time.monotonic()
         experiments = lab.submit(study, seconds=1800)
         seconds = time.monotonic() - started
-        found = digest(lab, experiments)
+        found = digests(lab, experiments)
         longest, tasks = lab.database().execute(
             "SELECT max(device_ms), count(*) FROM attempts WHERE outcome = 'finished'").fetchone()
-        print(f"{workers} worker(s), undisturbed: {seconds:.1f} s, {tasks} tasks, longest {longest} ms, digest {found}", flush=True)
+        print(f"{workers} worker(s), undisturbed: {seconds:.1f} s, {tasks} tasks, longest {longest} ms, digest {found[0]}", flush=True)
         return found, seconds
 
 
-def disturbed(number, study, threads, seed):
-    """One round. Gives the digest, hits of workers and of the server."""
+def disturbed(number, place, study, threads, seed):
+    """One round. Gives the digests, hits of workers and of the server."""
     chance = random.Random(seed)
     flags = ["--lease-seconds", "3", "--max-attempts", "100"]
-    with Lab(FIXTURES / "models", server_flags=flags, worker_flags=["--threads", str(threads)]) as lab:
+    with place.lab(threads, flags) as lab:
+        lab.client("corpora", "add", "tales", place.corpus)
         for name in WORKERS:
             lab.start_worker(name)
         experiments = lab.submit(study, wait=False)
@@ -132,10 +169,10 @@ def disturbed(number, study, threads, seed):
             time.sleep(0.02)
         seconds = time.monotonic() - started
         ended = watch.wait(90)
-        found = digest(lab, experiments)
+        found = digests(lab, experiments)
         check_invariants(lab)
         print(f"round {number}: {seconds:.1f} s, killed {kills['worker']} workers ({hits['worker']} hits) and the server "
-              f"{kills['server']} times ({hits['server']} hits), watch ended {ended}, digest {found}", flush=True)
+              f"{kills['server']} times ({hits['server']} hits), watch ended {ended}, digest {found[0]}", flush=True)
         return found, hits
 
 
@@ -163,6 +200,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--sampled", type=int, default=1264, help="prompts of the first experiment")
     parser.add_argument("--uniform", type=int, default=3616, help="prompts of the second")
+    parser.add_argument("--corpus", type=int, default=480, help="prompts of the third")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--least-seconds", type=float, default=75, help="of the undisturbed run with three workers")
@@ -170,22 +208,28 @@ def main():
     parser.add_argument("--least-server-hits", type=int, default=5)
     options = parser.parse_args()
     need_fixtures()
-    study = spec(options.sampled, options.uniform)
-    one, _ = undisturbed(1, study, options.threads)
-    three, seconds = undisturbed(3, study, options.threads)
+    with tempfile.TemporaryDirectory(prefix="ropelab-kills-") as folder:
+        sys.exit(run(options, Place(pathlib.Path(folder), options.corpus)))
+
+
+def run(options, place):
+    study = spec(options.sampled, options.uniform, options.corpus)
+    one, _ = undisturbed(1, place, study, options.threads)
+    three, seconds = undisturbed(3, place, study, options.threads)
     problems = []
     if three != one:
         problems.append("three workers give other bytes than one")
     if seconds < options.least_seconds:
         problems.append(f"the undisturbed run took {seconds:.0f} s, under {options.least_seconds:.0f}: give it more prompts")
     for number in range(1, options.rounds + 1):
-        found, hits = disturbed(number, study, options.threads, options.seed + number)
+        found, hits = disturbed(number, place, study, options.threads, options.seed + number)
         if found != one:
             problems.append(f"round {number} gives other bytes: {found}")
         if hits["worker"] < options.least_worker_hits or hits["server"] < options.least_server_hits:
             problems.append(f"round {number} had too few hits: {hits}")
-    print("\n".join(problems) if problems else f"{options.rounds} rounds, one digest: {one}")
-    sys.exit(1 if problems else 0)
+    print("\n".join(problems) if problems else f"{options.rounds} rounds, one digest: {one[0]}\n"
+          f"corpus prompts: one digest: {one[1]}")
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":
