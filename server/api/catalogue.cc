@@ -16,7 +16,26 @@ constexpr size_t kProblemBytes = 2000;
 
 ModelLine ParseModelLine(const std::string& line) {
   const size_t at = line.rfind('@');
-  return at == std::string::npos ? ModelLine{line, ""} : ModelLine{line.substr(0, at), line.substr(at + 1)};
+  if (at == std::string::npos) {
+    return {line, ""};
+  }
+  const std::string hashes = line.substr(at + 1);
+  const size_t plus = hashes.find('+');
+  ModelLine parsed = {line.substr(0, at), hashes.substr(0, plus)};
+  if (plus != std::string::npos) {
+    parsed.tokenizer_hash = hashes.substr(plus + 1);
+  }
+  return parsed;
+}
+
+std::string FormatModelLine(const ModelLine& line) {
+  return absl::StrCat(line.name, "@", line.weights_hash,
+                      line.tokenizer_hash.has_value() ? absl::StrCat("+", *line.tokenizer_hash) : "");
+}
+
+std::string ShownModelLine(const std::string& line) {
+  const ModelLine parsed = ParseModelLine(line);
+  return parsed.weights_hash.empty() ? parsed.name : absl::StrCat(parsed.name, "@", parsed.weights_hash);
 }
 
 absl::StatusOr<std::vector<experiments::CorpusFacts>> ReadCorpora(store::Store& store) {
@@ -51,7 +70,7 @@ absl::StatusOr<StoredCatalogue> StoredCatalogue::Read(store::Store& store) {
 
 std::vector<experiments::ModelFacts> StoredCatalogue::Models() const {
   std::vector<experiments::ModelFacts> models;
-  for (const store::ModelRow& row : rows_) {
+  for (const store::ModelRow& row : store::WithoutReplaced(rows_)) {
     const v1::ModelAnnouncement& known = row.announcement;
     experiments::ModelFacts& facts = models.emplace_back();
     facts.name = known.name();
@@ -74,7 +93,9 @@ std::string StoredCatalogue::ModelLines(const v1::ExperimentSpec& resolved) cons
   return absl::StrJoin(references, "\n", [&known](std::string* out, const std::string& typed) {
     const absl::StatusOr<experiments::ModelFacts> model = experiments::FindModel(known, typed);
     // Resolution found it a moment ago, in this very catalogue.
-    absl::StrAppend(out, model.ok() ? model->name : typed, "@", model.ok() ? model->weights_hash : "");
+    absl::StrAppend(
+        out, FormatModelLine(model.ok() ? ModelLine{model->name, model->weights_hash, model->tokenizer_hash}
+                                        : ModelLine{typed, ""}));
   });
 }
 

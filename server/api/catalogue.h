@@ -1,6 +1,7 @@
 // Every model that a worker ever announced and every corpus registered, as a spec's resolution sees them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,11 +13,17 @@
 
 namespace ropelab::api {
 
-// A line of store::ExperimentRow::models: name@weights_hash, the hash empty while no worker has computed it.
+// A line of store::ExperimentRow::models: name@weights_hash+tokenizer_hash. The first hash is empty while no
+// worker has computed it, the second where the model has no tokenizer; a line without + was written before
+// tokenizers told models apart, and means any.
 struct ModelLine {
   std::string name, weights_hash;
+  std::optional<std::string> tokenizer_hash = std::nullopt;
 };
 ModelLine ParseModelLine(const std::string& line);
+std::string FormatModelLine(const ModelLine& line);
+// What people are shown of it: name@weights_hash, or the name alone.
+std::string ShownModelLine(const std::string& line);
 
 // By name, the last registered first; each looked at, as to whether it can be read now.
 absl::StatusOr<std::vector<experiments::CorpusFacts>> ReadCorpora(store::Store& store);
@@ -29,8 +36,8 @@ class StoredCatalogue : public experiments::Catalogue {
       : rows_(std::move(rows)), corpora_(std::move(corpora)) {}
   static absl::StatusOr<StoredCatalogue> Read(store::Store& store);
 
-  // Those that can be loaded: one entry per (name, config hash, weights hash), so a name may come several
-  // times.
+  // One entry per (name, config hash, weights hash, tokenizer hash), so a name may come several times;
+  // without those that a worker has since replaced.
   std::vector<experiments::ModelFacts> Models() const override;
   std::vector<experiments::CorpusFacts> Corpora() const override { return corpora_; }
   // The ModelLines of a resolved spec, in its order.

@@ -69,7 +69,7 @@ void CoordinatorImpl::TakeUp(store::ExperimentRow row) {
     FailExperiment(id, "the stored spec does not parse");
     return;
   }
-  SettleModelsOf(entry);
+  AwaitSources(entry);
 }
 
 void CoordinatorImpl::SetReason(LiveEntry& entry, std::string reason) {
@@ -88,11 +88,12 @@ void CoordinatorImpl::Advance(LiveEntry& entry) {
   input->spec_hash = entry.row.spec_hash;
   input->numerics_class = entry.row.numerics_class;
   input->spec = entry.spec;
+  input->sources = entry.sources;
   for (const ModelLine& model : entry.models) {
     experiments::ModelFacts facts;
     facts.name = model.name;
     facts.weights_hash = model.weights_hash;
-    if (const v1::ModelAnnouncement* known = KnownModel(model.name, model.weights_hash); known != nullptr) {
+    if (const v1::ModelAnnouncement* known = KnownModel(model); known != nullptr) {
       facts.config_hash = known->config_hash();
       facts.tokenizer_hash = known->tokenizer_hash();
       facts.bytes = known->bytes();
@@ -168,7 +169,7 @@ void CoordinatorImpl::LoadStage(int64_t id) {
 
 int64_t CoordinatorImpl::WeightsBytes(const LiveEntry& entry, const store::TaskRow& task) const {
   const v1::ModelAnnouncement* model =
-      task.weights_hash.empty() ? nullptr : KnownModel(task.model, task.weights_hash);
+      task.weights_hash.empty() ? nullptr : KnownModel({task.model, task.weights_hash});
   if (model == nullptr) {
     return 0;
   }
@@ -190,7 +191,8 @@ void CoordinatorImpl::OnStageLoaded(int64_t id, int64_t stage, const std::vector
     }
     if (task.state != "finished") {
       unfinished.push_back({task.id, task.index, task.kind, task.model, task.weights_hash,
-                            task.charged_attempts, task.tokenizer_hash, WeightsBytes(*entry, task)});
+                            task.charged_attempts, task.tokenizer_hash, WeightsBytes(*entry, task),
+                            task.config_hash});
     }
   }
   if (entry->stage != stage || entry->phase != LiveEntry::Phase::kMeasuring) {
@@ -324,6 +326,7 @@ void CoordinatorImpl::RemoveExperiment(int64_t id) {
     EndLease(task, std::move(end));
   }
   NotifyChanged(id);
+  SourceEnded();
 }
 
 }  // namespace ropelab::api

@@ -166,16 +166,8 @@ void CoordinatorImpl::Welcome(Link& link, const Greeting& greeting) {
   facts.memory_bytes = link.hello.device().memory_bytes();
   for (const v1::ModelAnnouncement& model : link.hello.models()) {
     link.models[model.name()] = model;
-    if (!model.problem().empty()) {
-      continue;
-    }
-    if (!model.weights_hash().empty()) {
-      facts.models[model.weights_hash()] = model.name();
-    } else {
-      facts.unhashed.insert(model.name());
-    }
-    if (!model.tokenizer_hash().empty()) {
-      facts.tokenizers.emplace(model.tokenizer_hash(), model.name());
+    if (model.problem().empty()) {
+      facts.models.push_back(SessionModelOf(model));
     }
   }
   scheduler_.OpenSession(std::move(facts), Now());

@@ -22,6 +22,7 @@
 #include "server/api/coordinator_mailbox.h"
 #include "server/api/coordinator_metrics.h"
 #include "server/api/coordinator_planning.h"
+#include "server/api/earlier_results.h"
 #include "server/api/work_pool.h"
 #include "server/schedule/scheduler.h"
 #include "server/store/experiments.h"
@@ -71,10 +72,11 @@ struct Link {
 };
 
 struct LiveEntry {
-  enum class Phase { kHashing, kPlanning, kMeasuring, kReducing };
+  enum class Phase { kAwaiting, kHashing, kPlanning, kMeasuring, kReducing };
   store::ExperimentRow row;  // spec and typed_spec emptied
   std::shared_ptr<const v1::ExperimentSpec> spec;
   std::vector<ModelLine> models;
+  std::vector<Source> sources;  // experiments that its heads come from; known once it awaits none
   Phase phase = Phase::kHashing;
   std::string reason;  // of phases other than kMeasuring
   int64_t stage = 0;
@@ -82,6 +84,9 @@ struct LiveEntry {
   bool running = false;                               // state 'running' is, or is being, committed
   int64_t measuring_since_ns = 0, finished_here = 0;  // for the rate
 };
+
+// As placement sees a model that can be loaded.
+schedule::SessionModel SessionModelOf(const v1::ModelAnnouncement& model);
 
 class CoordinatorImpl : public Coordinator {
  public:
@@ -145,7 +150,10 @@ class CoordinatorImpl : public Coordinator {
   void SettleModelsOf(LiveEntry& entry);
   void AskForHash(Link& link, const std::string& model);
   bool LacksHash(const Link& link, const std::string& name) const;
-  const v1::ModelAnnouncement* KnownModel(const std::string& name, const std::string& weights_hash) const;
+  // What was announced of the model that an experiment was resolved with; nullptr: nothing, or not its
+  // weights hash yet.
+  const v1::ModelAnnouncement* KnownModel(const ModelLine& wanted) const;
+  std::string HeldOtherwise(const ModelLine& wanted) const;
   std::string LastSeen(const std::string& model) const;
 
   // ---- coordinator_leases.cc ----
@@ -193,6 +201,10 @@ class CoordinatorImpl : public Coordinator {
   LiveEntry* FindEntry(int64_t experiment);
   void SetReason(LiveEntry& entry, std::string reason);
   void NotifyChanged(int64_t experiment);
+
+  // ---- coordinator_sources.cc ----
+  void AwaitSources(LiveEntry& entry);
+  void SourceEnded();  // an experiment became final
 
   // ---- coordinator_view.cc ----
   LiveExperiment Describe(int64_t experiment);

@@ -9,6 +9,7 @@
 #include "common/status_macros.h"
 #include "ropelab/v1/measurement.pb.h"
 #include "server/api/coordinator_impl.h"
+#include "server/api/measurement_needs.h"
 #include "spdlog/spdlog.h"
 
 namespace ropelab::api {
@@ -163,11 +164,14 @@ void CoordinatorImpl::OnLeaseOpened(const schedule::Decision& decision, const st
   grant->set_ahead(decision.ahead);
   if (const v1::ModelIdentity& model = grant->measurement().model(); grant->measurement().has_model()) {
     const schedule::Session* session = scheduler_.FindSession(decision.epoch);
-    const std::string* name = session->facts.ModelFor(model.weights_hash(), model.tokenizer_hash());
-    if (name != nullptr) {
-      grant->set_model(*name);
+    const schedule::SessionModel* held = session->facts.ModelFor(NeedsOf(grant->measurement()));
+    if (held == nullptr) {  // the row of an older server names no config: the worker says what differs
+      held = session->facts.ModelFor({model.weights_hash()});
+    }
+    if (held != nullptr) {
+      grant->set_model(held->name);
       if (!model.weights_hash().empty()) {
-        link->loaded_model = *name;
+        link->loaded_model = held->name;
       }
     }
   }

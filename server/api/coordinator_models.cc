@@ -11,6 +11,10 @@
 
 namespace ropelab::api {
 
+schedule::SessionModel SessionModelOf(const v1::ModelAnnouncement& model) {
+  return {model.name(), model.weights_hash(), model.config_hash(), model.tokenizer_hash()};
+}
+
 void CoordinatorImpl::LearnModels(const v1::Hello& hello) {
   for (const v1::ModelAnnouncement& model : hello.models()) {
     LearnModel(model, hello.worker_id());
@@ -21,6 +25,7 @@ void CoordinatorImpl::LearnModel(const v1::ModelAnnouncement& model, const std::
   auto row = std::find_if(catalogue_.begin(), catalogue_.end(), [&](const store::ModelRow& known) {
     return known.announcement.name() == model.name() &&
            known.announcement.config_hash() == model.config_hash() &&
+           known.announcement.tokenizer_hash() == model.tokenizer_hash() &&
            (known.announcement.weights_hash() == model.weights_hash() ||
             known.announcement.weights_hash().empty());
   });
@@ -37,36 +42,50 @@ void CoordinatorImpl::LearnModel(const v1::ModelAnnouncement& model, const std::
   row->last_worker = worker;
 }
 
-const v1::ModelAnnouncement* CoordinatorImpl::KnownModel(const std::string& name,
-                                                         const std::string& weights_hash) const {
-  const v1::ModelAnnouncement* found = nullptr;
+const v1::ModelAnnouncement* CoordinatorImpl::KnownModel(const ModelLine& wanted) const {
   const store::ModelRow* newest = nullptr;
   for (const store::ModelRow& row : catalogue_) {
-    if (row.announcement.name() != name) {
-      continue;
-    }
-    if (newest == nullptr || row.last_seen_us >= newest->last_seen_us) {
+    const v1::ModelAnnouncement& known = row.announcement;
+    if (known.name() == wanted.name &&
+        (!wanted.tokenizer_hash.has_value() || known.tokenizer_hash() == *wanted.tokenizer_hash) &&
+        (wanted.weights_hash.empty() || known.weights_hash() == wanted.weights_hash) &&
+        (newest == nullptr || row.last_seen_us >= newest->last_seen_us)) {
       newest = &row;
     }
-    if (!weights_hash.empty() && row.announcement.weights_hash() == weights_hash) {
-      found = &row.announcement;
-    }
   }
-  if (!weights_hash.empty() || newest == nullptr) {
-    return found;
+  if (newest == nullptr || !wanted.weights_hash.empty()) {
+    return newest == nullptr ? nullptr : &newest->announcement;
   }
   // Without a hash: the model whose directory was seen last, if it has exactly one.
+  const v1::ModelAnnouncement* found = nullptr;
   for (const store::ModelRow& row : catalogue_) {
-    if (row.announcement.name() == name &&
-        row.announcement.config_hash() == newest->announcement.config_hash() &&
-        !row.announcement.weights_hash().empty()) {
+    const v1::ModelAnnouncement& known = row.announcement;
+    if (known.name() == wanted.name && known.config_hash() == newest->announcement.config_hash() &&
+        known.tokenizer_hash() == newest->announcement.tokenizer_hash() && !known.weights_hash().empty()) {
       if (found != nullptr) {
         return nullptr;
       }
-      found = &row.announcement;
+      found = &known;
     }
   }
   return found;
+}
+
+// Where a connected worker holds a model of this name beside another tokenizer than the one that the
+// experiment was resolved with: who, and what to do.
+std::string CoordinatorImpl::HeldOtherwise(const ModelLine& wanted) const {
+  constexpr size_t kDigits = 16;
+  const auto shown = [](const std::string& hash) { return hash.empty() ? "none" : hash.substr(0, kDigits); };
+  for (const auto& [id, link] : links_) {
+    const auto model = link.models.find(wanted.name);
+    if (wanted.tokenizer_hash.has_value() && model != link.models.end() &&
+        model->second.tokenizer_hash() != *wanted.tokenizer_hash) {
+      return absl::StrCat(" with tokenizer ", shown(*wanted.tokenizer_hash), "; worker ",
+                          link.hello.worker_id(), " has it with ", shown(model->second.tokenizer_hash()),
+                          ": put that tokenizer.json back, or cancel and submit again");
+    }
+  }
+  return "";
 }
 
 std::string CoordinatorImpl::LastSeen(const std::string& model) const {
@@ -124,7 +143,7 @@ void CoordinatorImpl::SettleModelsOf(LiveEntry& entry) {
   }
   bool all_known = true;
   for (ModelLine& model : entry.models) {
-    if (const v1::ModelAnnouncement* known = KnownModel(model.name, model.weights_hash); known != nullptr) {
+    if (const v1::ModelAnnouncement* known = KnownModel(model); known != nullptr) {
       model.weights_hash = known->weights_hash();
       continue;
     }
@@ -148,7 +167,9 @@ void CoordinatorImpl::SettleModelsOf(LiveEntry& entry) {
       FailExperiment(entry.row.id, problem);
       return;
     } else {
-      SetReason(entry, absl::StrCat("no connected worker holds model ", model.name, LastSeen(model.name)));
+      const std::string otherwise = HeldOtherwise(model);
+      SetReason(entry, absl::StrCat("no connected worker holds model ", model.name,
+                                    otherwise.empty() ? LastSeen(model.name) : otherwise));
     }
   }
   if (!all_known) {
@@ -159,7 +180,7 @@ void CoordinatorImpl::SettleModelsOf(LiveEntry& entry) {
   SetReason(entry, "");
   std::string lines;
   for (const ModelLine& model : entry.models) {
-    absl::StrAppend(&lines, lines.empty() ? "" : "\n", model.name, "@", model.weights_hash);
+    absl::StrAppend(&lines, lines.empty() ? "" : "\n", FormatModelLine(model));
   }
   const int64_t id = entry.row.id;
   const bool was_waiting = entry.row.state == "waiting";
@@ -226,7 +247,7 @@ void CoordinatorImpl::OnWeightsHash(Link& link, const v1::WeightsHash& hash) {
                  LearnModel(announcement, worker);
                  if (Link* holder = FindLink(id); holder != nullptr) {
                    holder->models[announcement.name()] = announcement;
-                   scheduler_.AddModel(holder->epoch, announcement.weights_hash(), announcement.name());
+                   scheduler_.AddModel(holder->epoch, SessionModelOf(announcement));
                  }
                  SettleModels();
                });

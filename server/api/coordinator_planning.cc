@@ -13,6 +13,7 @@
 #include "common/status_macros.h"
 #include "server/api/catalogue.h"
 #include "server/api/experiment_service_describe.h"
+#include "server/api/measurement_needs.h"
 #include "server/api/stage_readings.h"
 #include "server/experiments/kinds.h"
 #include "server/store/experiments.h"
@@ -49,6 +50,7 @@ class Advance {
     }
     experiment_ = kind->experiment;
     ROPELAB_ASSIGN_OR_RETURN(context_.corpora, ReadCorpora(*store_));
+    ROPELAB_ASSIGN_OR_RETURN(context_.earlier, ReadEarlier(*store_, input_.sources));
     std::vector<store::StageRow> stages;
     ROPELAB_RETURN_IF_ERROR(store_->Read([&](store::Connection& db) -> absl::Status {
       ROPELAB_ASSIGN_OR_RETURN(stages, store::StagesOf(db, input_.experiment));
@@ -78,21 +80,27 @@ class Advance {
   }
 
  private:
-  // Waits while the store is paused. `write` may run several times.
-  absl::Status Write(const std::function<absl::Status(store::Connection&)>& write) {
+  // Waits while the store is paused. `work` may run several times.
+  absl::Status WhilePaused(const std::function<absl::Status()>& work) {
     while (true) {
       if (hooks_.stopping()) {
         return absl::AbortedError("the server stops");
       }
-      const absl::Status status = store_->WriteAndWait([&](store::Connection& db) -> absl::Status {
-        ROPELAB_RETURN_IF_ERROR(StillWanted(db, input_.experiment));
-        return write(db);
-      });
+      const absl::Status status = work();
       if (!IsStorePaused(status)) {
         return status;
       }
       std::this_thread::sleep_for(kPause);
     }
+  }
+
+  absl::Status Write(const std::function<absl::Status(store::Connection&)>& write) {
+    return WhilePaused([&] {
+      return store_->WriteAndWait([&](store::Connection& db) -> absl::Status {
+        ROPELAB_RETURN_IF_ERROR(StillWanted(db, input_.experiment));
+        return write(db);
+      });
+    });
   }
 
   // What the stage was planned from: the spec, the models, and what every earlier task measured.
@@ -102,6 +110,9 @@ class Advance {
     for (const auto& model : input_.models) {
       digest.Update(
           absl::StrCat(model.weights_hash, " ", model.config_hash, " ", model.tokenizer_hash, "\n"));
+    }
+    for (const experiments::EarlierExperiment& earlier : context_.earlier) {
+      digest.Update(absl::StrCat(earlier.name, " ", earlier.result_digest, "\n"));
     }
     ROPELAB_RETURN_IF_ERROR(store_->Read([&](store::Connection& db) -> absl::Status {
       for (int64_t earlier = 1; earlier < stage; ++earlier) {
@@ -148,8 +159,10 @@ class Advance {
     task.kind = KindOf(planned.measurement);
     task.measurement = planned.measurement.SerializeAsString();
     task.model = planned.model;
-    task.weights_hash = planned.measurement.model().weights_hash();
-    task.tokenizer_hash = planned.measurement.model().tokenizer_hash();
+    const schedule::ModelNeeds needs = NeedsOf(planned.measurement);
+    task.weights_hash = needs.weights_hash;
+    task.config_hash = needs.config_hash;
+    task.tokenizer_hash = needs.tokenizer_hash;
     return task;
   }
 
@@ -169,6 +182,14 @@ class Advance {
     std::vector<store::ResultArtifact> artifacts;
     for (const v1::ArtifactInfo& artifact : results.artifacts) {
       artifacts.push_back({artifact.name(), artifact.sha256(), artifact.bytes()});
+    }
+    for (const experiments::MadeArtifact& made : results.made) {
+      std::string sha256;
+      ROPELAB_RETURN_IF_ERROR(WhilePaused([&]() -> absl::Status {
+        ROPELAB_ASSIGN_OR_RETURN(sha256, store_->artifacts().Put(made.bytes));
+        return absl::OkStatus();
+      }));
+      artifacts.push_back({made.name, sha256, static_cast<int64_t>(made.bytes.size())});
     }
     Advanced done;
     done.kind = Advanced::Kind::kDone;

@@ -9,6 +9,9 @@ namespace ropelab::api {
 
 std::string CoordinatorImpl::WaitingReason(const LiveEntry& entry, std::string* label) {
   switch (entry.phase) {
+    case LiveEntry::Phase::kAwaiting:
+      *label = "awaiting";
+      return entry.reason;
     case LiveEntry::Phase::kHashing:
       *label = "hashing";
       return entry.reason;
@@ -34,7 +37,9 @@ std::string CoordinatorImpl::WaitingReason(const LiveEntry& entry, std::string* 
                             ": ", failed->second);
       }
     }
-    absl::StrAppend(&waiting.sentence, LastSeen(waiting.model));
+    if (!waiting.held_otherwise) {
+      absl::StrAppend(&waiting.sentence, LastSeen(waiting.model));
+    }
   }
   return waiting.sentence;
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/status_macros.h"
+#include "server/api/catalogue.h"
 
 namespace ropelab::api {
 namespace {
@@ -59,7 +60,7 @@ v1::Experiment DescribeExperiment(const store::ExperimentRow& row, const store::
   shown.set_reason(ended || live.reason.empty() ? row.reason : live.reason);
   shown.set_priority(row.priority);
   for (const std::string& model : Lines(row.models)) {
-    shown.add_models(model.back() == '@' ? model.substr(0, model.size() - 1) : model);
+    shown.add_models(ShownModelLine(model));
   }
   shown.set_numerics_class(row.numerics_class);
   shown.set_spec_hash(row.spec_hash);

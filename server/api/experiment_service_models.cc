@@ -36,7 +36,7 @@ absl::Status ListModels(const ServiceContext& context, const v1::ListModelsReque
     return absl::OkStatus();
   }));
   const std::vector<v1::ConnectedWorker> connected = context.coordinator->Workers();
-  for (const store::ModelRow& row : rows) {
+  for (const store::ModelRow& row : store::WithoutReplaced(std::move(rows))) {
     *response.add_models() = DescribeModel(row, connected);
   }
   return absl::OkStatus();

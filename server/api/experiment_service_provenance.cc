@@ -61,7 +61,9 @@ absl::Status DescribeModels(store::Connection& db, const store::ExperimentRow& r
     const ModelLine wanted = ParseModelLine(line);
     for (const store::ModelRow& model : known) {
       if (model.announcement.name() == wanted.name &&
-          model.announcement.weights_hash() == wanted.weights_hash) {
+          model.announcement.weights_hash() == wanted.weights_hash &&
+          (!wanted.tokenizer_hash.has_value() ||
+           model.announcement.tokenizer_hash() == *wanted.tokenizer_hash)) {
         *response.add_models() = DescribeModel(model, {});
         break;
       }

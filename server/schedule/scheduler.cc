@@ -1,6 +1,7 @@
 #include "server/schedule/scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ropelab::schedule {
 
@@ -39,18 +40,28 @@ void Scheduler::CloseSession(int64_t epoch, int64_t now_ns) {
   }
 }
 
-void Scheduler::AddModel(int64_t epoch, const std::string& weights_hash, const std::string& name) {
+void Scheduler::AddModel(int64_t epoch, SessionModel model) {
   const auto found = sessions_.find(epoch);
-  if (found != sessions_.end()) {
-    found->second.facts.models[weights_hash] = name;
-    found->second.facts.unhashed.erase(name);
+  if (found == sessions_.end()) {
+    return;
+  }
+  std::vector<SessionModel>& models = found->second.facts.models;
+  const auto known = std::find_if(models.begin(), models.end(),
+                                  [&](const SessionModel& held) { return held.name == model.name; });
+  if (known != models.end()) {
+    *known = std::move(model);
+  } else {
+    models.push_back(std::move(model));
   }
 }
 
 void Scheduler::CannotHash(int64_t epoch, const std::string& name) {
   const auto found = sessions_.find(epoch);
-  if (found != sessions_.end()) {
-    found->second.facts.unhashed.erase(name);
+  if (found == sessions_.end()) {
+    return;
+  }
+  for (SessionModel& model : found->second.facts.models) {
+    model.cannot_hash = model.cannot_hash || model.name == name;
   }
 }
 

@@ -3,8 +3,9 @@
 //
 // Order: strict priority class (interactive, normal, batch); within it the owner with least decayed
 // device-seconds, those of running leases included; within an owner the order of submission; within an
-// experiment plan order. A worker is eligible if it is active, announced the task's weights (or, where it
-// needs none, any model with its tokenizer), and has the experiment's numerics class; one whose memory cannot
+// experiment plan order. A worker is eligible if it is active, announced a model with all that the task needs
+// (session.h: weights and config, a tokenizer only where it reads text), and has the experiment's numerics
+// class; one whose memory cannot
 // hold the weights is passed over while another's can, and where none can it is offered the task, which it
 // fails with the figures. An experiment without a class is pinned to that of the first worker that could run
 // it. A worker holds at most one running lease
@@ -49,11 +50,12 @@ struct ExperimentFacts {
 // One unfinished task of an experiment's present stage.
 struct TaskFacts {
   int64_t task = 0, index = 0;
-  // The weights hash is empty where no weights are needed, the tokenizer's too where no model is.
+  // The weights hash is empty where no weights are needed, the tokenizer's where no text is read.
   std::string kind, model, weights_hash;
   int64_t charged_attempts = 0;
   std::string tokenizer_hash = "";
   int64_t weights_bytes = 0;  // that its model takes in memory; 0: not known
+  std::string config_hash = "";
 };
 
 struct Decision {
@@ -70,8 +72,9 @@ struct Decision {
 struct Waiting {
   enum class Kind { kNot, kNoWorker, kNoModel, kNoClass, kDraining, kBusy, kBackOff, kPinning };
   Kind kind = Kind::kNot;
-  std::string sentence;  // empty for kNot
-  std::string model;     // kNoModel: which
+  std::string sentence;         // empty for kNot
+  std::string model;            // kNoModel: which
+  bool held_otherwise = false;  // kNoModel: a worker has the weights, with another tokenizer or config
 };
 const char* NameOf(Waiting::Kind kind);
 
@@ -85,7 +88,7 @@ class Scheduler {
   // Unknown epochs and illegal moves do nothing.
   void DrainSession(int64_t epoch);
   void CloseSession(int64_t epoch, int64_t now_ns);
-  void AddModel(int64_t epoch, const std::string& weights_hash, const std::string& name);
+  void AddModel(int64_t epoch, SessionModel model);  // in place of the one of its name
   void CannotHash(int64_t epoch, const std::string& name);
   void Heard(int64_t epoch, int64_t now_ns);
   const Session* FindSession(int64_t epoch) const;
@@ -133,13 +136,12 @@ class Scheduler {
   const FairShare& fair_share() const { return fair_share_; }
 
  private:
-  using Place = std::pair<int64_t, int64_t>;          // index in the plan, task
-  using Needs = std::pair<std::string, std::string>;  // hashes of weights; or, without these, of a tokenizer
+  using Place = std::pair<int64_t, int64_t>;  // index in the plan, task
   struct Experiment {
     ExperimentFacts facts;
     bool pinning = false;
     std::set<int64_t> unfinished;
-    std::map<Needs, std::set<Place>> pending;
+    std::map<ModelNeeds, std::set<Place>> pending;
     int64_t pending_count = 0;
   };
   struct Task {
@@ -149,8 +151,8 @@ class Scheduler {
     std::string last_cause;
   };
 
-  static Needs NeedsOf(const TaskFacts& task) {
-    return {task.weights_hash, task.weights_hash.empty() ? task.tokenizer_hash : ""};
+  static ModelNeeds NeedsOf(const TaskFacts& task) {
+    return {task.weights_hash, task.config_hash, task.tokenizer_hash};
   }
   void ReleaseBackedOff(int64_t now_ns);
   void Enqueue(const Task& task);
@@ -162,6 +164,8 @@ class Scheduler {
   // Some session that may run the experiment holds the task's weights, or may turn out to, and has memory
   // for them.
   bool FitsSomewhere(const Experiment& experiment, const TaskFacts& task) const;
+  // Why no session of the experiment's class has a model for the task.
+  Waiting NoModel(const Experiment& experiment, const TaskFacts& task) const;
   std::optional<int64_t> FirstEligible(const Experiment& experiment, const Session& session) const;
   std::optional<Decision> DecideFor(const Session& session, bool ahead, const std::vector<Experiment*>& order,
                                     int64_t now_ns);

@@ -49,11 +49,13 @@ bool Scheduler::HasRoom(int64_t epoch, bool ahead) const {
 
 bool Scheduler::FitsSomewhere(const Experiment& experiment, const TaskFacts& task) const {
   const std::string& wanted_class = experiment.facts.numerics_class;
+  const ModelNeeds needs = NeedsOf(task);
   return std::any_of(sessions_.begin(), sessions_.end(), [&](const auto& entry) {
     const SessionFacts& facts = entry.second.facts;
     return (wanted_class.empty() || wanted_class == facts.numerics_class) &&
-           (facts.models.contains(task.weights_hash) || facts.unhashed.contains(task.model)) &&
-           (facts.memory_bytes == 0 || facts.memory_bytes >= task.weights_bytes);
+           (facts.memory_bytes == 0 || facts.memory_bytes >= task.weights_bytes) &&
+           std::any_of(facts.models.begin(), facts.models.end(),
+                       [&](const SessionModel& model) { return model.MayServe(needs, task.model); });
   });
 }
 
@@ -64,8 +66,7 @@ std::optional<int64_t> Scheduler::FirstEligible(const Experiment& experiment, co
   }
   std::optional<Place> best;
   for (const auto& [needs, places] : experiment.pending) {
-    const bool needs_model = needs != Needs();
-    if (needs_model && session.facts.ModelFor(needs.first, needs.second) == nullptr) {
+    if (!needs.none() && session.facts.ModelFor(needs) == nullptr) {
       continue;
     }
     const TaskFacts& first = tasks_.at(places.begin()->second).facts;

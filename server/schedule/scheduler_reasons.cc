@@ -6,6 +6,14 @@
 #include "server/schedule/scheduler.h"
 
 namespace ropelab::schedule {
+namespace {
+
+std::string ShownHash(const std::string& hash) {
+  constexpr size_t kDigits = 16;
+  return hash.empty() ? "none" : hash.substr(0, kDigits);
+}
+
+}  // namespace
 
 const char* NameOf(Waiting::Kind kind) {
   switch (kind) {
@@ -53,6 +61,37 @@ double Scheduler::RunningProgress(int64_t experiment) const {
     }
   }
   return progress;
+}
+
+Waiting Scheduler::NoModel(const Experiment& experiment, const TaskFacts& task) const {
+  const ModelNeeds needs = NeedsOf(task);
+  const std::string& wanted_class = experiment.facts.numerics_class;
+  if (needs.weights_hash.empty()) {
+    return {Waiting::Kind::kNoModel,
+            absl::StrCat("no connected worker holds a model with the tokenizer of ", task.model, ", ",
+                         ShownHash(needs.tokenizer_hash)),
+            task.model};
+  }
+  for (const auto& [epoch, session] : sessions_) {
+    if (!wanted_class.empty() && session.facts.numerics_class != wanted_class) {
+      continue;
+    }
+    const SessionModel* held = session.facts.ModelFor({needs.weights_hash, "", ""});
+    if (held == nullptr) {
+      continue;
+    }
+    const bool tokenizer = held->Serves({needs.weights_hash, needs.config_hash, ""});
+    return {Waiting::Kind::kNoModel,
+            absl::StrCat("no connected worker holds model ", task.model, " with the ",
+                         tokenizer ? "tokenizer" : "config", " that this experiment was planned with, ",
+                         ShownHash(tokenizer ? needs.tokenizer_hash : needs.config_hash), " (worker ",
+                         session.facts.worker, " has its weights as ", held->name, " with ",
+                         ShownHash(tokenizer ? held->tokenizer_hash : held->config_hash), "): put that ",
+                         tokenizer ? "tokenizer.json" : "config.json",
+                         " beside the weights again, or cancel and submit again"),
+            task.model, /*held_otherwise=*/true};
+  }
+  return {Waiting::Kind::kNoModel, absl::StrCat("no connected worker holds model ", task.model), task.model};
 }
 
 Waiting Scheduler::WhyWaiting(int64_t id, int64_t now_ns) const {
@@ -105,13 +144,7 @@ Waiting Scheduler::WhyWaiting(int64_t id, int64_t now_ns) const {
             ""};
   }
   if (with_model == 0) {
-    const auto& [needs, places] = *experiment.pending.begin();
-    const std::string& model = tasks_.at(places.begin()->second).facts.model;
-    return {Waiting::Kind::kNoModel,
-            absl::StrCat(needs.first.empty() ? "no connected worker holds a model with the tokenizer of "
-                                             : "no connected worker holds model ",
-                         model),
-            model};
+    return NoModel(experiment, tasks_.at(experiment.pending.begin()->second.begin()->second).facts);
   }
   if (active == 0) {
     return {Waiting::Kind::kDraining, "every worker that could run it is draining", ""};

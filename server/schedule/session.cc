@@ -1,6 +1,15 @@
 #include "server/schedule/session.h"
 
+#include <algorithm>
+
 namespace ropelab::schedule {
+namespace {
+
+bool Agrees(const std::string& needed, const std::string& held) {
+  return needed.empty() || needed == held;
+}
+
+}  // namespace
 
 bool IsLegalMove(SessionState from, SessionState to) {
   switch (from) {
@@ -30,11 +39,20 @@ std::string_view NameOf(SessionState state) {
   return "unknown";
 }
 
-const std::string* SessionFacts::ModelFor(const std::string& weights_hash,
-                                          const std::string& tokenizer_hash) const {
-  const auto& names = weights_hash.empty() ? tokenizers : models;
-  const auto found = names.find(weights_hash.empty() ? tokenizer_hash : weights_hash);
-  return found == names.end() ? nullptr : &found->second;
+bool SessionModel::Serves(const ModelNeeds& needs) const {
+  return Agrees(needs.weights_hash, weights_hash) && Agrees(needs.config_hash, config_hash) &&
+         Agrees(needs.tokenizer_hash, tokenizer_hash);
+}
+
+bool SessionModel::MayServe(const ModelNeeds& needs, const std::string& planned_for) const {
+  const bool may_hold = weights_hash.empty() && !cannot_hash && name == planned_for;
+  return Serves(may_hold ? ModelNeeds{"", needs.config_hash, needs.tokenizer_hash} : needs);
+}
+
+const SessionModel* SessionFacts::ModelFor(const ModelNeeds& needs) const {
+  const auto found = std::find_if(models.begin(), models.end(),
+                                  [&](const SessionModel& model) { return model.Serves(needs); });
+  return found == models.end() ? nullptr : &*found;
 }
 
 }  // namespace ropelab::schedule

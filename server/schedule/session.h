@@ -9,11 +9,11 @@
 // the worker to come back until they expire.
 #pragma once
 
+#include <compare>
 #include <cstdint>
-#include <map>
-#include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ropelab::schedule {
 
@@ -23,18 +23,39 @@ enum class SessionState { kGreeting, kActive, kDraining, kClosed };
 bool IsLegalMove(SessionState from, SessionState to);
 std::string_view NameOf(SessionState state);
 
+// What a task must find in one model of a worker; an empty hash: any will do. A task that measures weights
+// names them and their config; one that turns text into token ids names the tokenizer, and only such a one
+// does: token ids that are given or drawn uniformly are the same whatever tokenizer lies beside the weights.
+// So no worker is offered what it must refuse, and none is passed over for what it need not read.
+struct ModelNeeds {
+  std::string weights_hash = {}, config_hash = {}, tokenizer_hash = {};
+
+  auto operator<=>(const ModelNeeds&) const = default;
+  bool none() const { return *this == ModelNeeds(); }  // no model at all
+};
+
+// A model that a worker announced and can load.
+struct SessionModel {
+  std::string name;
+  std::string weights_hash;  // empty: not hashed yet
+  std::string config_hash = {}, tokenizer_hash = {};
+  bool cannot_hash = false;  // the worker tried in vain
+
+  bool Serves(const ModelNeeds& needs) const;
+  // Serves, or may turn out to once its weights are hashed; `name`: of the model that the task was planned
+  // for.
+  bool MayServe(const ModelNeeds& needs, const std::string& name) const;
+};
+
 // What Hello says, as far as placement needs it.
 struct SessionFacts {
   int64_t epoch = 0;  // the server's counter; a greater one is newer
   std::string worker, incarnation, numerics_class;
-  // Hash -> the name under which the worker announced such a model, by weights and by tokenizer.
-  std::map<std::string, std::string> models = {}, tokenizers = {};
-  std::set<std::string> unhashed = {};  // names of models whose weights hash is not known yet
-  int64_t memory_bytes = 0;             // that models and activations may use; 0: not told
+  std::vector<SessionModel> models = {};
+  int64_t memory_bytes = 0;  // that models and activations may use; 0: not told
 
-  // The name of a model here that a task with these hashes can run on: weights decide; a task without any
-  // needs its tokenizer alone. nullptr: there is none. A task without either needs no model.
-  const std::string* ModelFor(const std::string& weights_hash, const std::string& tokenizer_hash) const;
+  // The first model that has all of it; nullptr: none does.
+  const SessionModel* ModelFor(const ModelNeeds& needs) const;
 };
 
 struct Session {

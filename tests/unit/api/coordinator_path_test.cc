@@ -22,7 +22,7 @@ TEST_F(CoordinatorTest, MeasuresEveryBlockAndReduces) {
   EXPECT_EQ(row.numerics_class, "c1");
   EXPECT_EQ(row.result_digest.size(), 64u);
   EXPECT_GT(row.started_us, 0);
-  EXPECT_EQ(row.models, "tiny@weights");
+  EXPECT_EQ(row.models, "tiny@weights+") << "no tokenizer";
   for (const store::TaskRow& task : Tasks(experiment)) {
     EXPECT_EQ(task.state, "finished");
     EXPECT_EQ(task.readings, 2);
@@ -178,6 +178,78 @@ TEST_F(CoordinatorTest, ATaskThatNeedsATokenizerAloneRunsWhereSuchAOneIs) {
   holder.Finishes(*profile);
   EXPECT_TRUE(Reaches(experiment, "done"));
   EXPECT_FALSE(stranger.Granted(milliseconds(50)).has_value());
+}
+
+TEST_F(CoordinatorTest, EqualWeightsBesideAnotherTokenizerTakeNoTextAndAllElse) {
+  FakeWorker right = Worker("right"), wrong = Worker("wrong");
+  right.tokenizer_hash = "tok";
+  right.Connect();
+  right.Welcomed();
+  wrong.model = "other name";
+  wrong.tokenizer_hash = "other tok";
+  wrong.Connect();
+  wrong.Welcomed();
+  const int64_t reads = SubmitPrompts("r", "generated { count: 32 tokens: 16 }");
+  EXPECT_EQ(right.FinishesEverything(), 4);
+  EXPECT_FALSE(wrong.Granted(milliseconds(50)).has_value());
+  EXPECT_TRUE(Reaches(reads, "done"));
+  for (const store::TaskRow& task : Tasks(reads)) {
+    EXPECT_EQ(task.tokenizer_hash, "tok");
+    EXPECT_EQ(task.config_hash, "cfg");
+    EXPECT_EQ(Attempts(task.id).size(), 1u);
+  }
+  // Without text either will do.
+  const int64_t draws = Submit("u", 16);
+  const auto first = right.Granted(), second = wrong.Granted();
+  ASSERT_TRUE(first.has_value() && second.has_value());
+  EXPECT_EQ(second->model(), "other name") << "as that worker calls it";
+  EXPECT_EQ(second->measurement().model().tokenizer_hash(), "tok") << "the key's, not the worker's";
+  right.Finishes(*first);
+  wrong.Finishes(*second);
+  EXPECT_TRUE(Reaches(draws, "done"));
+  EXPECT_EQ(Tasks(draws).at(0).tokenizer_hash, "");
+  // The only holder leaves.
+  right.Disconnect();
+  const int64_t waits = SubmitPrompts("w", "generated { count: 8 tokens: 16 }", /*seed=*/7);
+  EXPECT_TRUE(Eventually([&] {
+    return coordinator_->Live(waits).reason ==
+           "no connected worker holds model tiny with the tokenizer that this experiment was planned with, "
+           "tok "
+           "(worker wrong has its weights as other name with other tok): put that tokenizer.json beside the "
+           "weights again, or cancel and submit again";
+  })) << coordinator_->Live(waits).reason;
+}
+
+TEST_F(CoordinatorTest, AnExperimentKeepsTheTokenizerThatItWasResolvedWith) {
+  FakeWorker first = Worker("first"), second = Worker("second");
+  first.tokenizer_hash = "tok";
+  first.knows_weights = false;
+  first.Connect();
+  first.Welcomed();
+  const int64_t experiment = SubmitPrompts("r", "generated { count: 8 tokens: 16 }");
+  EXPECT_EQ(Row(experiment).models, "tiny@+tok");
+  ASSERT_TRUE(first.link().Next(v1::ServerMessage::kHashRequest).has_value());
+  first.Disconnect();
+  // The same name and weights, seen later.
+  second.tokenizer_hash = "other tok";
+  second.Connect();
+  second.Welcomed();
+  EXPECT_TRUE(Eventually([&] {
+    return coordinator_->Live(experiment).reason ==
+           "no connected worker holds model tiny with tokenizer tok; worker second has it with other tok: "
+           "put "
+           "that tokenizer.json back, or cancel and submit again";
+  })) << coordinator_->Live(experiment).reason;
+  first.Connect();
+  first.Welcomed();
+  first.TellsHash("tiny", "weights");
+  const auto grant = first.Granted();
+  ASSERT_TRUE(grant.has_value());
+  EXPECT_EQ(grant->measurement().model().tokenizer_hash(), "tok");
+  EXPECT_EQ(Row(experiment).models, "tiny@weights+tok");
+  first.Finishes(*grant);
+  EXPECT_TRUE(Reaches(experiment, "done"));
+  EXPECT_FALSE(second.Granted(milliseconds(50)).has_value());
 }
 
 TEST_F(CoordinatorTest, SaysThatNoWorkerHasTheTokenizer) {

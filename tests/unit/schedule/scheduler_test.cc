@@ -16,7 +16,7 @@ Policy PolicyForTests() {
 class SchedulerTest : public testing::Test {
  protected:
   void Worker(int64_t epoch, const std::string& worker, const std::string& numerics_class = "C",
-              std::map<std::string, std::string> models = {{"h", "m"}}) {
+              std::vector<SessionModel> models = {{"m", "h"}}) {
     scheduler_.OpenSession({epoch, worker, "i", numerics_class, std::move(models)}, now_);
   }
   void Experiment(int64_t id, const std::vector<int64_t>& tasks, Priority priority = Priority::kNormal,
@@ -45,7 +45,7 @@ class SchedulerTest : public testing::Test {
 
 TEST_F(SchedulerTest, AWorkerTooSmallForTheWeightsIsPassedOverWhileAnotherHasRoom) {
   const auto join = [&](int64_t epoch, const std::string& worker, int64_t memory) {
-    SessionFacts facts{epoch, worker, "i", "C", {{"h", "m"}}};
+    SessionFacts facts{epoch, worker, "i", "C", {{"m", "h"}}};
     facts.memory_bytes = memory;
     scheduler_.OpenSession(std::move(facts), now_);
   };
@@ -72,12 +72,10 @@ TEST_F(SchedulerTest, AWorkerTooSmallForTheWeightsIsPassedOverWhileAnotherHasRoo
   EXPECT_EQ(last_.epoch, 2);
   scheduler_.TaskDone(6, now_);
   // One that is still hashing may turn out to hold them.
-  SessionFacts hashing{3, "hashing", "i", "C"};
-  hashing.unhashed = {"m"};
-  scheduler_.OpenSession(std::move(hashing), now_);
+  scheduler_.OpenSession({3, "hashing", "i", "C", {{"m", ""}}}, now_);
   want(14, 9, 1001);
   EXPECT_EQ(Grant(), 0);
-  scheduler_.AddModel(3, "h", "m");
+  scheduler_.AddModel(3, {"m", "h"});
   EXPECT_EQ(Grant(), 9);
   EXPECT_EQ(last_.epoch, 3);
   scheduler_.TaskDone(9, now_);
@@ -150,35 +148,91 @@ TEST_F(SchedulerTest, AnUnpinnedExperimentIsPinnedToTheClassOfAWorkerThatCouldRu
 
 TEST_F(SchedulerTest, OnlyWorkersOfTheClassWithTheWeightsAndNotDrainingAreEligible) {
   Worker(1, "other class", "D");
-  Worker(2, "other weights", "C", {{"g", "m"}});
+  Worker(2, "other weights", "C", {{"m", "g"}});
   Worker(3, "draining");
   scheduler_.DrainSession(3);
   Experiment(10, {1});
   EXPECT_EQ(Grant(), 0);
-  scheduler_.AddModel(2, "h", "m2");
+  scheduler_.AddModel(2, {"m2", "h"});
   EXPECT_EQ(Grant(), 1);
   EXPECT_EQ(last_.epoch, 2);
 }
 
 TEST_F(SchedulerTest, ATaskWithoutWeightsNeedsItsTokenizerAlone) {
   scheduler_.AddExperiment({10, Priority::kNormal, "ada", "C"});
-  scheduler_.SetTasks(10,
-                      {{1, 0, "text_lengths", "m", "", 0, "t"}, {2, 1, "slash_profile", "m", "h", 0, "t"}});
-  scheduler_.OpenSession({1, "weights alone", "i", "C", {{"h", "m"}}, {}}, now_);
-  scheduler_.OpenSession({2, "other tokenizer", "i", "C", {{"g", "x"}}, {{"u", "x"}}}, now_);
+  scheduler_.SetTasks(10, {{1, 0, "text_lengths", "m", "", 0, "t"}, {2, 1, "slash_profile", "m", "h", 0}});
+  scheduler_.OpenSession({1, "weights alone", "i", "C", {{"m", "h"}}}, now_);
+  scheduler_.OpenSession({2, "other tokenizer", "i", "C", {{"x", "g", "c", "u"}}}, now_);
   EXPECT_EQ(Grant(), 2) << "what comes first in the plan needs a tokenizer that is not here";
   EXPECT_EQ(last_.epoch, 1);
   EXPECT_EQ(Grant(), 0);
   scheduler_.TaskDone(2, now_);
   const Waiting waiting = scheduler_.WhyWaiting(10, now_);
   EXPECT_EQ(waiting.kind, Waiting::Kind::kNoModel);
-  EXPECT_EQ(waiting.sentence, "no connected worker holds a model with the tokenizer of m");
-  scheduler_.OpenSession({3, "another model", "i", "C", {}, {{"t", "y"}}}, now_);
+  EXPECT_EQ(waiting.sentence, "no connected worker holds a model with the tokenizer of m, t");
+  scheduler_.OpenSession({3, "not hashed yet", "i", "C", {{"y", "", "c", "t"}}}, now_);
   EXPECT_EQ(Grant(), 1);
   EXPECT_EQ(last_.epoch, 3);
-  EXPECT_EQ(*scheduler_.FindSession(3)->facts.ModelFor("", "t"), "y");
-  EXPECT_EQ(*scheduler_.FindSession(1)->facts.ModelFor("h", "t"), "m");
-  EXPECT_EQ(scheduler_.FindSession(3)->facts.ModelFor("h", "t"), nullptr) << "weights decide where they are";
+}
+
+TEST_F(SchedulerTest, ATaskThatReadsTextGoesOnlyWhereItsTokenizerLiesBesideItsWeights) {
+  scheduler_.AddExperiment({10, Priority::kNormal, "ada", "C"});
+  const TaskFacts reads{1, 0, "slash_profile", "m", "h", 0, "t", 0, "c"};
+  scheduler_.SetTasks(10, {reads});
+  // Weights in one directory and the tokenizer in another are no model that can be fed.
+  scheduler_.OpenSession({1, "w1", "i", "C", {{"m", "h", "c", "u"}, {"x", "g", "c", "t"}}}, now_);
+  EXPECT_EQ(Grant(), 0);
+  const Waiting waiting = scheduler_.WhyWaiting(10, now_);
+  EXPECT_EQ(waiting.kind, Waiting::Kind::kNoModel);
+  EXPECT_TRUE(waiting.held_otherwise);
+  EXPECT_EQ(waiting.sentence,
+            "no connected worker holds model m with the tokenizer that this experiment was planned with, t "
+            "(worker w1 has its weights as m with u): put that tokenizer.json beside the weights again, or "
+            "cancel and submit again");
+  // Two directories of one worker with the same weights: the right one is found.
+  scheduler_.OpenSession({2, "w2", "i", "C", {{"a", "h", "c", "u"}, {"b", "h", "c", "t"}}}, now_);
+  EXPECT_EQ(Grant(), 1);
+  EXPECT_EQ(last_.epoch, 2);
+  EXPECT_EQ(scheduler_.FindSession(2)->facts.ModelFor({"h", "c", "t"})->name, "b");
+}
+
+TEST_F(SchedulerTest, ATaskThatReadsNoTextGoesWhereItsWeightsAreWhateverTokenizerLiesThere) {
+  scheduler_.AddExperiment({10, Priority::kNormal, "ada", "C"});
+  scheduler_.SetTasks(10, {{1, 0, "slash_profile", "m", "h", 0, "", 0, "c"}});
+  scheduler_.OpenSession({1, "w1", "i", "C", {{"m", "h", "c", "u"}}}, now_);
+  EXPECT_EQ(Grant(), 1);
+}
+
+TEST_F(SchedulerTest, TheSameWeightsUnderAnotherConfigAreAnotherModel) {
+  scheduler_.AddExperiment({10, Priority::kNormal, "ada", "C"});
+  scheduler_.SetTasks(10, {{1, 0, "slash_profile", "m", "h", 0, "", 0, "c"}});
+  scheduler_.OpenSession({1, "w1", "i", "C", {{"m", "h", "d"}}}, now_);
+  EXPECT_EQ(Grant(), 0);
+  EXPECT_NE(scheduler_.WhyWaiting(10, now_).sentence.find("with the config that"), std::string::npos);
+  scheduler_.AddModel(1, {"m", "h", "c"});
+  EXPECT_EQ(Grant(), 1);
+}
+
+TEST_F(SchedulerTest, AWorkerThatHashesAnotherTokenizersModelIsNotWaitedFor) {
+  const auto want = [&](int64_t id, int64_t task) {
+    scheduler_.AddExperiment({id, Priority::kNormal, "ada", "C"});
+    scheduler_.SetTasks(id, {{task, 0, "slash_profile", "m", "h", 0, "t", 101, "c"}});
+  };
+  SessionFacts small{1, "small", "i", "C", {{"m", "h", "c", "t"}}};
+  small.memory_bytes = 100;
+  scheduler_.OpenSession(std::move(small), now_);
+  scheduler_.OpenSession({2, "hashing", "i", "C", {{"m", "", "c", "t"}}}, now_);
+  want(10, 1);
+  EXPECT_EQ(Grant(), 0) << "the large one may turn out to hold it";
+  scheduler_.AddModel(2, {"m", "", "c", "u"});
+  EXPECT_EQ(Grant(), 1) << "it cannot any more: the small one says what is missing";
+  EXPECT_EQ(last_.epoch, 1);
+  scheduler_.TaskDone(1, now_);
+  scheduler_.AddModel(2, {"m", "", "c", "t"});
+  want(11, 2);
+  EXPECT_EQ(Grant(), 0);
+  scheduler_.CannotHash(2, "m");
+  EXPECT_EQ(Grant(), 2);
 }
 
 TEST_F(SchedulerTest, ATaskThatTwoExperimentsWantIsGrantedOnceAndEndsForBoth) {

@@ -108,6 +108,15 @@ TEST_F(ModelCacheTest, LoadsOnceAndSaysSoInItsMetrics) {
   EXPECT_THAT(metrics, HasSubstr("ropelab_worker_resident_model_bytes " + bytes + "\n"));
 }
 
+TEST_F(ModelCacheTest, WhatReadsNoTextRunsBesideAnyTokenizer) {
+  ModelCache cache = Cache();
+  v1::Grant grant = GrantFor("m");
+  grant.mutable_measurement()->mutable_model()->set_tokenizer_hash(std::string(64, 'a'));
+  ASSERT_TRUE(Get(cache, grant).ok());
+  grant.mutable_measurement()->mutable_model()->set_config_hash(std::string(64, 'a'));
+  EXPECT_THAT(Message(Get(cache, grant).status()), HasSubstr("config.json changed"));
+}
+
 TEST_F(ModelCacheTest, AModelLargerThanTheLimitIsRefusedBeforeItIsReadAndPushesNothingOut) {
   const int64_t bytes = *model::ModelBytes(roots_.File("m"), at::kFloat);
   Plant("small", 2);
