@@ -16,8 +16,12 @@ constexpr char kExample[] =
     "Example:\n"
     "  ropelab-worker --server 127.0.0.1:7400 --models ./models\n"
     "serves every checkpoint ./models/NAME (a directory with a config.json) to the server on this host.\n"
-    "Commands that need no server (inspect, plant, numerics, tokenize, verify): ropelab-worker COMMAND "
-    "--help";
+    "Commands that need no server (ropelab-worker COMMAND --help explains one):\n"
+    "  inspect    tensors of one prompt, as the engine computes them\n"
+    "  verify     holds a checkpoint against itself, and against expected.safetensors beside it\n"
+    "  tokenize   token ids of texts, a JSON line each\n"
+    "  plant      writes a checkpoint whose slash heads are known\n"
+    "  numerics   the numerics class of this worker and what it is made of";
 
 std::string CheckServer(const std::string& target) {
   return std::string(CheckHostPort("address", target).message());
@@ -57,6 +61,9 @@ ParsedCommandLine ParseCommandLine(int argc, char** argv) {
       ->check(CLI::Validator(CheckServer, "HOST:PORT"));
   app.add_option("--models", options.models, "directories that hold one directory per model")->delimiter(',');
   app.add_option("--device", options.device, "cpu or cuda:N")->capture_default_str();
+  app.set_config("--config", "", "read flags from a file, a line each: server=\"127.0.0.1:7400\"")
+      ->check(CLI::ExistingFile);
+  app.allow_config_extras(CLI::config_extras_mode::error);
   app.add_option("--metrics", options.metrics, "HOST:PORT of /metrics and /healthz, port 0: a free one")
       ->capture_default_str();
   app.add_option("--threads", options.threads,
