@@ -80,8 +80,8 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t max_by
   if (error) return absl::PermissionDeniedError(absl::StrCat(path, ": cannot be read: ", error.message()));
   // Through read(), which tells a failure from an end: half a file must not pass for a whole one.
   std::string text(size, '\0');
-  std::ifstream stream(path, std::ios::binary);
   errno = 0;
+  std::ifstream stream(path, std::ios::binary);
   if (!stream || (size > 0 && !stream.read(text.data(), static_cast<std::streamsize>(size)))) {
     return absl::PermissionDeniedError(
         absl::StrCat(path, ": cannot be read: ", errno != 0 ? std::strerror(errno) : "it shrank meanwhile"));
