@@ -15,8 +15,9 @@ inline constexpr int64_t kMostPrompts = 1000000;
 inline constexpr int64_t kLongestPrompt = int64_t{1} << 24;  // whatever a config claims
 
 void CheckCount(int64_t count, const std::string& path, Problems& problems);
-// Against the models' longest prompts.
-void CheckTokens(int64_t tokens, const std::string& path, const std::vector<ModelFacts>& models,
+// Against the models' longest prompts. A refusal says whether the person `typed` the number or it is the
+// default.
+void CheckTokens(int64_t tokens, bool typed, const std::string& path, const std::vector<ModelFacts>& models,
                  Problems& problems);
 // Every model's config must name a BOS token.
 void CheckHasBos(const std::string& path, const std::vector<ModelFacts>& models, Problems& problems);

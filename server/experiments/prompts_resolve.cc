@@ -13,7 +13,7 @@ void CheckCount(int64_t count, const std::string& path, Problems& problems) {
   }
 }
 
-void CheckTokens(int64_t tokens, const std::string& path, const std::vector<ModelFacts>& models,
+void CheckTokens(int64_t tokens, bool typed, const std::string& path, const std::vector<ModelFacts>& models,
                  Problems& problems) {
   if (tokens < 1 || tokens > kLongestPrompt) {
     problems.Add(path, absl::StrCat(tokens),
@@ -22,7 +22,7 @@ void CheckTokens(int64_t tokens, const std::string& path, const std::vector<Mode
   }
   for (const ModelFacts& model : models) {
     if (tokens > model.config.max_positions()) {
-      problems.Add(path, absl::StrCat(tokens),
+      problems.Add(path, absl::StrCat(tokens, typed ? "" : " (the default)"),
                    absl::StrCat("model ", model.name, " takes prompts of at most ",
                                 model.config.max_positions(), " tokens"));
       return;
@@ -54,10 +54,11 @@ constexpr double kHighestTemperature = 100;
 void ResolveUniform(v1::UniformTokens& uniform, const std::string& path,
                     const std::vector<ModelFacts>& models, Problems& problems) {
   uniform.set_count(uniform.has_count() ? uniform.count() : kDefaultPrompts);
-  uniform.set_tokens(uniform.has_tokens() ? uniform.tokens() : kDefaultTokens);
+  const bool typed = uniform.has_tokens();
+  uniform.set_tokens(typed ? uniform.tokens() : kDefaultTokens);
   uniform.set_special_tokens(uniform.has_special_tokens() ? uniform.special_tokens() : true);
   CheckCount(uniform.count(), path + ".count", problems);
-  CheckTokens(uniform.tokens(), path + ".tokens", models, problems);
+  CheckTokens(uniform.tokens(), typed, path + ".tokens", models, problems);
   if (!uniform.has_bos() || uniform.bos() == v1::Bos::AUTO) {
     uniform.set_bos(AsTokenizersDo(models));
   } else if (uniform.bos() == v1::Bos::ALWAYS) {
@@ -78,10 +79,11 @@ void ResolveUniform(v1::UniformTokens& uniform, const std::string& path,
 void ResolveSampled(v1::SampledPrompts& sampled, const std::string& path,
                     const std::vector<ModelFacts>& models, Problems& problems) {
   sampled.set_count(sampled.has_count() ? sampled.count() : kDefaultPrompts);
-  sampled.set_tokens(sampled.has_tokens() ? sampled.tokens() : kDefaultTokens);
+  const bool typed = sampled.has_tokens();
+  sampled.set_tokens(typed ? sampled.tokens() : kDefaultTokens);
   sampled.set_temperature(sampled.has_temperature() ? sampled.temperature() : 1.0);
   CheckCount(sampled.count(), path + ".count", problems);
-  CheckTokens(sampled.tokens(), path + ".tokens", models, problems);
+  CheckTokens(sampled.tokens(), typed, path + ".tokens", models, problems);
   if (!(sampled.temperature() > 0) || sampled.temperature() > kHighestTemperature) {
     problems.Add(path + ".temperature", absl::StrCat(sampled.temperature()),
                  absl::StrCat("must be above 0 (at 0 every prompt would be the same) and at most ",
@@ -103,7 +105,7 @@ void CheckIds(const v1::TokenIds& prompt, const std::string& path, const std::ve
     problems.Add(path + ".ids", "", "a prompt has at least one token");
     return;
   }
-  CheckTokens(prompt.ids_size(), path + ".ids", models, problems);
+  CheckTokens(prompt.ids_size(), true, path + ".ids", models, problems);
   for (const ModelFacts& model : models) {
     for (int i = 0; i < prompt.ids_size(); ++i) {
       if (prompt.ids(i) < 0 || prompt.ids(i) >= model.config.vocabulary()) {

@@ -77,10 +77,12 @@ void ResolveTextField(v1::CorpusPrompts& prompts, const std::string& path, const
 
 void ResolveCorpusPrompts(v1::CorpusPrompts& prompts, const std::string& path, const Facts& facts,
                           Problems& problems) {
-  prompts.set_count(prompts.has_count() ? prompts.count() : kDefaultPrompts);
-  prompts.set_tokens(prompts.has_tokens() ? prompts.tokens() : kDefaultTokens);
+  const bool count_typed = prompts.has_count();
+  prompts.set_count(count_typed ? prompts.count() : kDefaultPrompts);
+  const bool typed = prompts.has_tokens();
+  prompts.set_tokens(typed ? prompts.tokens() : kDefaultTokens);
   CheckCount(prompts.count(), path + ".count", problems);
-  CheckTokens(prompts.tokens(), path + ".tokens", facts.models, problems);
+  CheckTokens(prompts.tokens(), typed, path + ".tokens", facts.models, problems);
   CheckTokenizers(path, facts.models, problems);
   ResolveBos(prompts, path + ".bos", facts.models, problems);
   if (prompts.name().empty()) {
@@ -96,9 +98,12 @@ void ResolveCorpusPrompts(v1::CorpusPrompts& prompts, const std::string& path, c
   }
   ResolveTextField(prompts, path + ".text_field", *corpus, problems);
   if (prompts.count() > corpus->documents) {
-    problems.Add(path + ".count", absl::StrCat(prompts.count()),
-                 absl::StrCat("corpus ", corpus->name, " has ", corpus->documents,
-                              " documents, and each gives one prompt; ask for fewer"));
+    problems.Add(
+        path + ".count", absl::StrCat(prompts.count(), count_typed ? "" : " (the default)"),
+        absl::StrCat(
+            "corpus ", corpus->name, " has ", corpus->documents,
+            corpus->documents == 1 ? " document" : " documents",
+            ", and each gives one prompt; ask for fewer, or register a folder of texts or a .jsonl"));
   }
   prompts.set_name(CorpusLabel(*corpus));
 }
@@ -106,9 +111,10 @@ void ResolveCorpusPrompts(v1::CorpusPrompts& prompts, const std::string& path, c
 void ResolveGeneratedPrompts(v1::GeneratedPrompts& prompts, const std::string& path, const Facts& facts,
                              Problems& problems) {
   prompts.set_count(prompts.has_count() ? prompts.count() : kDefaultPrompts);
-  prompts.set_tokens(prompts.has_tokens() ? prompts.tokens() : kDefaultTokens);
+  const bool typed = prompts.has_tokens();
+  prompts.set_tokens(typed ? prompts.tokens() : kDefaultTokens);
   CheckCount(prompts.count(), path + ".count", problems);
-  CheckTokens(prompts.tokens(), path + ".tokens", facts.models, problems);
+  CheckTokens(prompts.tokens(), typed, path + ".tokens", facts.models, problems);
   CheckTokenizers(path, facts.models, problems);
   ResolveBos(prompts, path + ".bos", facts.models, problems);
 }

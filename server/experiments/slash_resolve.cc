@@ -67,7 +67,9 @@ void ResolveRegime(v1::SlashDetection& detection, const PromptShape& shape, Prob
   detection.clear_regime();
 }
 
-void CheckOffsets(const v1::SlashDetection& detection, const PromptShape& shape, Problems& problems) {
+// `typed`: whether a person wrote the last offset.
+void CheckOffsets(const v1::SlashDetection& detection, const PromptShape& shape, bool typed,
+                  Problems& problems) {
   const v1::OffsetRange& offsets = detection.offsets();
   const int64_t reach = shape.shortest - detection.skip_first() - 1;
   if (reach < 0) {
@@ -81,7 +83,7 @@ void CheckOffsets(const v1::SlashDetection& detection, const PromptShape& shape,
                  absl::StrCat("must be 0 to the last offset, ", offsets.last()));
   }
   if (offsets.last() > reach) {
-    problems.Add(At("offsets.last"), absl::StrCat(offsets.last()),
+    problems.Add(At("offsets.last"), absl::StrCat(offsets.last(), typed ? "" : " (the default)"),
                  absl::StrCat("at most ", reach, ": a prompt of ", shape.shortest,
                               " tokens has no entry further back once the first ", detection.skip_first(),
                               " positions are left out"));
@@ -199,9 +201,10 @@ void SlashDetectionExperiment::Resolve(v1::ExperimentSpec& spec, const Facts& fa
   const std::optional<PromptShape> shape = ShapeOf(detection.prompts());
   ResolveMaps(detection, shape, facts, problems);
   if (shape.has_value() && detection.skip_first() >= 0) {
+    const bool typed = detection.offsets().has_last();
     ResolveRegime(detection, *shape, problems);
     if (detection.offsets().has_first() && detection.offsets().has_last()) {
-      CheckOffsets(detection, *shape, problems);
+      CheckOffsets(detection, *shape, typed, problems);
     }
   }
   if (detection.has_threshold() && !(detection.threshold() > 0 && detection.threshold() <= 1)) {

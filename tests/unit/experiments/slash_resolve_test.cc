@@ -183,6 +183,19 @@ TEST(SlashResolve, EveryModelOfSeveralMustTakeThePrompts) {
               ElementsAre(HasSubstr("tokens: model small takes prompts of at most 32 tokens")));
 }
 
+TEST(SlashResolve, ANumberThatNobodyTypedIsCalledTheDefault) {
+  const auto value_of = [](const std::string& spec) {
+    Problems problems;
+    ResolveSubmission(ExperimentOf(spec), FakeCatalogue(), problems);
+    return problems.problems().empty() ? std::string() : problems.problems()[0].value();
+  };
+  EXPECT_EQ(value_of(Detect("uniform_tokens { count: 8 }")), "6000 (the default)");
+  EXPECT_EQ(value_of(Detect("uniform_tokens { count: 8 tokens: 6000 }")), "6000");
+  EXPECT_EQ(value_of(Detect("sampled { count: 8 }")), "6000 (the default)");
+  EXPECT_EQ(value_of(Uniform(8)), "4 (the default)");
+  EXPECT_EQ(value_of(Uniform(8, "offsets { last: 4 }")), "4");
+}
+
 TEST(SlashResolve, RefusesMoreScoresThanATableHolds) {
   ModelFacts model = ToyModel();
   model.config.set_layers(80);
