@@ -9,7 +9,6 @@
 #include "common/status_macros.h"
 #include "ropelab/v1/measurement.pb.h"
 #include "server/api/coordinator_impl.h"
-#include "server/api/measurement_needs.h"
 #include "spdlog/spdlog.h"
 
 namespace ropelab::api {
@@ -162,18 +161,9 @@ void CoordinatorImpl::OnLeaseOpened(const schedule::Decision& decision, const st
   grant->set_key(CanonicalHash(grant->measurement()));
   grant->set_resume_after(opened->lease.resume_after);
   grant->set_ahead(decision.ahead);
-  if (const v1::ModelIdentity& model = grant->measurement().model(); grant->measurement().has_model()) {
-    const schedule::Session* session = scheduler_.FindSession(decision.epoch);
-    const schedule::SessionModel* held = session->facts.ModelFor(NeedsOf(grant->measurement()));
-    if (held == nullptr) {  // the row of an older server names no config: the worker says what differs
-      held = session->facts.ModelFor({model.weights_hash()});
-    }
-    if (held != nullptr) {
-      grant->set_model(held->name);
-      if (!model.weights_hash().empty()) {
-        link->loaded_model = held->name;
-      }
-    }
+  grant->set_model(decision.model);
+  if (!grant->measurement().model().weights_hash().empty()) {
+    link->loaded_model = decision.model;
   }
   spdlog::info("task {} attempt {} ({}) granted to worker {}{}, going on after reading {}", task,
                opened->lease.token.attempt, task_kinds_[task], link->hello.worker_id(),

@@ -65,6 +65,7 @@ struct Decision {
   int64_t epoch = 0;           // of the session
   int64_t task = 0;            // kGrant
   bool ahead = false;          // kGrant
+  std::string model;           // kGrant: as that worker calls it; empty: the task needs none
   std::string numerics_class;  // kPin
 };
 

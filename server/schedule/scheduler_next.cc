@@ -102,6 +102,10 @@ std::optional<Decision> Scheduler::DecideFor(const Session& session, bool ahead,
     }
     decision.task = *task;
     decision.ahead = ahead;
+    const TaskFacts& facts = tasks_.at(*task).facts;
+    if (const ModelNeeds needs = NeedsOf(facts); !needs.none()) {
+      decision.model = session.facts.ModelFor(needs, facts.model)->name;  // FirstEligible found one
+    }
     Dequeue(tasks_.at(*task));
     Lease lease;
     lease.task = *task;

@@ -1,7 +1,5 @@
 #include "server/schedule/session.h"
 
-#include <algorithm>
-
 namespace ropelab::schedule {
 namespace {
 
@@ -49,10 +47,14 @@ bool SessionModel::MayServe(const ModelNeeds& needs, const std::string& planned_
   return Serves(may_hold ? ModelNeeds{"", needs.config_hash, needs.tokenizer_hash} : needs);
 }
 
-const SessionModel* SessionFacts::ModelFor(const ModelNeeds& needs) const {
-  const auto found = std::find_if(models.begin(), models.end(),
-                                  [&](const SessionModel& model) { return model.Serves(needs); });
-  return found == models.end() ? nullptr : &*found;
+const SessionModel* SessionFacts::ModelFor(const ModelNeeds& needs, const std::string& planned_for) const {
+  const SessionModel* found = nullptr;
+  for (const SessionModel& model : models) {
+    if (model.Serves(needs) && (found == nullptr || model.name == planned_for)) {
+      found = &model;
+    }
+  }
+  return found;
 }
 
 }  // namespace ropelab::schedule

@@ -54,8 +54,8 @@ struct SessionFacts {
   std::vector<SessionModel> models = {};
   int64_t memory_bytes = 0;  // that models and activations may use; 0: not told
 
-  // The first model that has all of it; nullptr: none does.
-  const SessionModel* ModelFor(const ModelNeeds& needs) const;
+  // A model that has all of it, the one of this name where several have; nullptr: none does.
+  const SessionModel* ModelFor(const ModelNeeds& needs, const std::string& planned_for = "") const;
 };
 
 struct Session {

@@ -193,7 +193,17 @@ TEST_F(SchedulerTest, ATaskThatReadsTextGoesOnlyWhereItsTokenizerLiesBesideItsWe
   scheduler_.OpenSession({2, "w2", "i", "C", {{"a", "h", "c", "u"}, {"b", "h", "c", "t"}}}, now_);
   EXPECT_EQ(Grant(), 1);
   EXPECT_EQ(last_.epoch, 2);
-  EXPECT_EQ(scheduler_.FindSession(2)->facts.ModelFor({"h", "c", "t"})->name, "b");
+  EXPECT_EQ(last_.model, "b");
+}
+
+TEST_F(SchedulerTest, OfTwoDirectoriesThatServeTheOneThatTheTaskWasPlannedForIsTaken) {
+  Experiment(10, {1, 2});  // for "m"
+  scheduler_.OpenSession({1, "w1", "i", "C", {{"a", "h"}, {"m", "h"}, {"x", "h"}}}, now_);
+  EXPECT_EQ(Grant(), 1);
+  EXPECT_EQ(last_.model, "m");
+  scheduler_.OpenSession({2, "w2", "i", "C", {{"a", "h"}, {"x", "h"}}}, now_);
+  EXPECT_EQ(Grant(), 2);
+  EXPECT_EQ(last_.model, "a");
 }
 
 TEST_F(SchedulerTest, ATaskThatReadsNoTextGoesWhereItsWeightsAreWhateverTokenizerLiesThere) {
