@@ -39,6 +39,7 @@ struct WriteItem {
   std::string malformed;                    // why a reading cannot be stored at all; empty: well formed
   int64_t bytes = 0;
   int64_t arrived_ns = 0;
+  int64_t number = 0;  // in the session's order of arrival
 };
 
 struct WriteResult {
@@ -62,9 +63,10 @@ struct Link {
   int64_t tasks_finished = 0;
   std::set<std::string> uploads;  // artifacts under way
   // Flow control of what writes.
+  int64_t items_seen = 0;  // that write
   int64_t in_flight = 0, in_flight_bytes = 0;
   std::deque<std::function<void()>> held_back;     // `consumed` callbacks that wait for commits
-  std::deque<std::shared_ptr<WriteItem>> stalled;  // wait for the store to heal, in order
+  std::deque<std::shared_ptr<WriteItem>> stalled;  // wait for the store to heal, in order of arrival
   bool is_stalled = false;
   bool stall_told = false;  // in the log, since an item was last taken
   std::map<int64_t, int64_t>

@@ -33,6 +33,14 @@ bool IsSha256(const std::string& text) {
          });
 }
 
+// An item that comes back from the store goes before those that arrived while it was there.
+void Stall(std::deque<std::shared_ptr<WriteItem>>& stalled, std::shared_ptr<WriteItem> item) {
+  const auto after =
+      std::upper_bound(stalled.begin(), stalled.end(), item,
+                       [](const auto& one, const auto& other) { return one->number < other->number; });
+  stalled.insert(after, std::move(item));
+}
+
 std::string UploadOf(const v1::ArtifactChunk& chunk) {
   return absl::StrCat(chunk.token().session_epoch(), "-", chunk.sha256());
 }
@@ -101,11 +109,11 @@ void CoordinatorImpl::OnWriteItem(Link& link, std::shared_ptr<WriteItem> item,
     consumed();
     return;
   }
+  item->number = ++link.items_seen;
+  link.in_flight_bytes += item->bytes;
   if (link.is_stalled) {
-    link.in_flight_bytes += item->bytes;
-    link.stalled.push_back(std::move(item));
+    Stall(link.stalled, std::move(item));
   } else {
-    link.in_flight_bytes += item->bytes;
     SubmitItem(link, std::move(item));
   }
   link.held_back.push_back(std::move(consumed));
@@ -159,7 +167,7 @@ void CoordinatorImpl::OnItemDone(int64_t id, const std::shared_ptr<WriteItem>& i
                      std::string(status.message()));
       }
       link->is_stalled = true;
-      link->stalled.push_back(item);
+      Stall(link->stalled, item);
       return;
     }
     link->stall_told = false;
