@@ -34,6 +34,14 @@ struct LiveExperiment {
   double seconds_left = -1;
 };
 
+// A model that a connected worker announced and can load.
+struct Holding {
+  std::string worker, name;
+  std::string config_hash, tokenizer_hash;
+  std::string weights_hash;  // empty: not known yet
+  bool loaded = false;       // what it measured on last
+};
+
 // The worker's side of a stream, as the coordinator sees it. Send never blocks; Close ends the stream with a
 // status.
 class WorkerLink {
@@ -63,6 +71,7 @@ class Coordinator {
                       absl::AnyInvocable<void(absl::Status)> done) = 0;
   virtual LiveExperiment Live(int64_t experiment) = 0;
   virtual std::vector<v1::ConnectedWorker> Workers() = 0;
+  virtual std::vector<Holding> Holdings() = 0;
   // `changed` is called, from the coordinator's thread and often, whenever something of the experiment moved.
   // Returns a handle for Unsubscribe.
   virtual int64_t Subscribe(int64_t experiment, std::function<void()> changed) = 0;

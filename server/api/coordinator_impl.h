@@ -103,6 +103,7 @@ class CoordinatorImpl : public Coordinator {
               absl::AnyInvocable<void(absl::Status)> done) override;
   LiveExperiment Live(int64_t experiment) override;
   std::vector<v1::ConnectedWorker> Workers() override;
+  std::vector<Holding> Holdings() override;
   int64_t Subscribe(int64_t experiment, std::function<void()> changed) override;
   void Unsubscribe(int64_t handle) override;
   int64_t LinkOpened(std::shared_ptr<WorkerLink> link) override;

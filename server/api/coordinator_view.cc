@@ -85,6 +85,11 @@ std::vector<v1::ConnectedWorker> CoordinatorImpl::Workers() {
       worker.set_tasks_finished(link.tasks_finished);
       *worker.mutable_labels() = link.hello.labels();
       worker.set_loaded_model(LoadedModel(link));
+      for (const auto& [name, model] : link.models) {
+        if (model.problem().empty()) {
+          worker.add_models(name);
+        }
+      }
       for (const auto& [task, lease] : scheduler_.leases().all()) {
         if (lease.epoch == link.epoch && lease.attached && lease.phase != schedule::LeasePhase::kAhead &&
             !(lease.ahead && lease.phase == schedule::LeasePhase::kOpening)) {
@@ -97,6 +102,25 @@ std::vector<v1::ConnectedWorker> CoordinatorImpl::Workers() {
     }
   });
   return workers;
+}
+
+std::vector<Holding> CoordinatorImpl::Holdings() {
+  std::vector<Holding> holdings;
+  RunAndWait([&] {
+    for (const auto& [id, link] : links_) {
+      if (link.epoch == 0) {
+        continue;
+      }
+      const std::string loaded = LoadedModel(link);
+      for (const auto& [name, model] : link.models) {
+        if (model.problem().empty()) {
+          holdings.push_back({link.hello.worker_id(), name, model.config_hash(), model.tokenizer_hash(),
+                              model.weights_hash(), name == loaded});
+        }
+      }
+    }
+  });
+  return holdings;
 }
 
 std::string CoordinatorImpl::LoadedModel(const Link& link) const {

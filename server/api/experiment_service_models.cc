@@ -1,6 +1,5 @@
 #include "server/api/experiment_service_models.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -8,21 +7,20 @@
 
 namespace ropelab::api {
 
-v1::KnownModel DescribeModel(const store::ModelRow& row, const std::vector<v1::ConnectedWorker>& connected) {
+v1::KnownModel DescribeModel(const store::ModelRow& row, const std::vector<Holding>& holdings) {
   v1::KnownModel shown;
   *shown.mutable_announcement() = row.announcement;
   shown.set_last_seen_microseconds(row.last_seen_us);
-  const std::string& name = row.announcement.name();
-  const std::string& hash = row.announcement.weights_hash();
-  for (const v1::ConnectedWorker& worker : connected) {
-    const bool announced =
-        std::find(worker.models().begin(), worker.models().end(), name) != worker.models().end();
-    const bool loaded = !hash.empty() && worker.loaded_model() == hash;
-    if (announced || loaded || worker.id() == row.last_worker) {
-      shown.add_workers(worker.id());
+  const v1::ModelAnnouncement& model = row.announcement;
+  for (const Holding& held : holdings) {
+    const bool same_weights = held.weights_hash.empty() || held.weights_hash == model.weights_hash();
+    if (held.name != model.name() || held.config_hash != model.config_hash() ||
+        held.tokenizer_hash != model.tokenizer_hash() || !same_weights) {
+      continue;
     }
-    if (loaded) {
-      shown.set_resident_on(worker.id());
+    shown.add_workers(held.worker);
+    if (held.loaded) {
+      shown.set_resident_on(held.worker);
     }
   }
   return shown;
@@ -35,9 +33,9 @@ absl::Status ListModels(const ServiceContext& context, const v1::ListModelsReque
     ROPELAB_ASSIGN_OR_RETURN(rows, store::KnownModels(db));
     return absl::OkStatus();
   }));
-  const std::vector<v1::ConnectedWorker> connected = context.coordinator->Workers();
+  const std::vector<Holding> holdings = context.coordinator->Holdings();
   for (const store::ModelRow& row : store::WithoutReplaced(std::move(rows))) {
-    *response.add_models() = DescribeModel(row, connected);
+    *response.add_models() = DescribeModel(row, holdings);
   }
   return absl::OkStatus();
 }

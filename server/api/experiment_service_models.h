@@ -10,8 +10,9 @@
 
 namespace ropelab::api {
 
-// `connected`: the workers that are there now.
-v1::KnownModel DescribeModel(const store::ModelRow& row, const std::vector<v1::ConnectedWorker>& connected);
+// `holdings`: what the workers that are connected hold. One that has not hashed its weights yet counts by the
+// rest.
+v1::KnownModel DescribeModel(const store::ModelRow& row, const std::vector<Holding>& holdings);
 
 absl::Status ListModels(const ServiceContext& context, const v1::ListModelsRequest& request,
                         v1::ListModelsResponse& response);

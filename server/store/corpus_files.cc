@@ -31,8 +31,7 @@ absl::Status Lost(const CorpusRow& row, const std::string& path, const std::stri
           ? absl::StrCat("corpus ", row.name, ": the stored file ", path, " ", why,
                          "; register it again: ropelab corpora add ", row.name, " PATH")
           : absl::StrCat("corpus ", row.name, ": ", path, " ", why,
-                         "; put the file back as it was, or restart the server to register what is there "
-                         "now, and submit again"));
+                         "; restart the server, which registers what is there now, and submit again"));
 }
 
 // What went wrong with a corpus's file, as a reader sees it: a full descriptor table is not the file's fault.

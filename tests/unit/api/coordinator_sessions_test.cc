@@ -118,6 +118,26 @@ TEST_F(CoordinatorSessionsTest, ANewerSessionOfTheSameWorkerClosesTheOlder) {
   EXPECT_EQ(coordinator_->Workers().size(), 1u);
 }
 
+TEST_F(CoordinatorSessionsTest, TellsWhatWorkersHoldAndWhatTheyMeasuredOnLast) {
+  FakeWorker first = ConnectedWorker("w");
+  ASSERT_EQ(coordinator_->Holdings().size(), 1u);
+  EXPECT_FALSE(coordinator_->Holdings()[0].loaded);
+  experiment_ = Submit("r", 8);
+  EXPECT_EQ(FinishUntilFinal(first, experiment_), 1);
+  const std::vector<Holding> holdings = coordinator_->Holdings();
+  ASSERT_EQ(holdings.size(), 1u);
+  EXPECT_EQ(holdings[0].worker, "w");
+  EXPECT_EQ(holdings[0].name, "tiny");
+  EXPECT_EQ(holdings[0].weights_hash, "weights");
+  EXPECT_TRUE(holdings[0].loaded);
+  EXPECT_EQ(coordinator_->Workers()[0].models_size(), 1);
+  first.Disconnect();
+  for (int wait = 0; wait < 200 && !coordinator_->Holdings().empty(); ++wait) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(coordinator_->Holdings().empty());
+}
+
 TEST_F(CoordinatorSessionsTest, AGrantThatNeverArrivedIsPendingAgainAndNotCharged) {
   FakeWorker worker = ConnectedWorker("w");
   experiment_ = Submit("r", 8);

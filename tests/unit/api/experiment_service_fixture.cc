@@ -32,6 +32,16 @@ std::vector<v1::ConnectedWorker> FakeCoordinator::Workers() {
   return workers_;
 }
 
+std::vector<Holding> FakeCoordinator::Holdings() {
+  MutexLock lock(&mutex_);
+  return holdings_;
+}
+
+void FakeCoordinator::SetHoldings(std::vector<Holding> holdings) {
+  MutexLock lock(&mutex_);
+  holdings_ = std::move(holdings);
+}
+
 int64_t FakeCoordinator::Subscribe(int64_t experiment, std::function<void()> changed) {
   MutexLock lock(&mutex_);
   subscribers_[next_handle_] = {experiment, std::move(changed)};

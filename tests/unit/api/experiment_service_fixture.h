@@ -30,6 +30,7 @@ class FakeCoordinator : public Coordinator {
               absl::AnyInvocable<void(absl::Status)> done) override;
   LiveExperiment Live(int64_t experiment) override;
   std::vector<v1::ConnectedWorker> Workers() override;
+  std::vector<Holding> Holdings() override;
   int64_t Subscribe(int64_t experiment, std::function<void()> changed) override;
   void Unsubscribe(int64_t handle) override;
   int64_t LinkOpened(std::shared_ptr<WorkerLink>) override { return 0; }
@@ -40,6 +41,7 @@ class FakeCoordinator : public Coordinator {
   size_t subscriptions();
   void SetLive(int64_t experiment, LiveExperiment live);
   void SetWorkers(std::vector<v1::ConnectedWorker> workers);
+  void SetHoldings(std::vector<Holding> holdings);
   // Tells every subscriber of the experiment that it moved.
   void Moved(int64_t experiment);
 
@@ -49,6 +51,7 @@ class FakeCoordinator : public Coordinator {
   std::vector<int64_t> submitted_;
   std::map<int64_t, LiveExperiment> live_;
   std::vector<v1::ConnectedWorker> workers_;
+  std::vector<Holding> holdings_;
   std::map<int64_t, std::pair<int64_t, std::function<void()>>> subscribers_;
   int64_t next_handle_ = 1;
 };

@@ -109,13 +109,14 @@ TEST_F(ExperimentServiceTest, ModelsTellWhoHoldsThem) {
                   .ok());
   v1::ConnectedWorker worker;
   worker.set_id("w1");
-  worker.set_loaded_model(announcement.weights_hash());
-  v1::ConnectedWorker other;
-  other.set_id("w2");
-  other.add_models("tiny");
-  v1::ConnectedWorker idle;
-  idle.set_id("w3");
-  coordinator_->SetWorkers({worker, other, idle});
+  coordinator_->SetWorkers({worker});
+  const std::string config = announcement.config_hash(), weights = announcement.weights_hash();
+  coordinator_->SetHoldings(
+      {{"w1", "tiny", config, "", weights, true},
+       {"w2", "tiny", config, "", "", false},                        // not hashed yet
+       {"w3", "tiny", config, "", std::string(64, 'b'), false},      // other weights
+       {"w4", "tiny", config, std::string(64, 't'), weights, true},  // another tokenizer
+       {"w5", "other", config, "", weights, true}});
   v1::ListModelsResponse models;
   ASSERT_TRUE(stub_->ListModels(Call().get(), {}, &models).ok());
   ASSERT_EQ(models.models_size(), 1);
@@ -124,7 +125,7 @@ TEST_F(ExperimentServiceTest, ModelsTellWhoHoldsThem) {
   EXPECT_EQ(models.models(0).resident_on(), "w1");
   v1::ListWorkersResponse workers;
   ASSERT_TRUE(stub_->ListWorkers(Call().get(), {}, &workers).ok());
-  EXPECT_EQ(workers.workers_size(), 3);
+  EXPECT_EQ(workers.workers_size(), 1);
 }
 
 TEST(DescribeExperiment, TimeLeftIsWorkLeftAtTheRateOfWhatWasMeasured) {

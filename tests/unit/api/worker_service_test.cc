@@ -25,6 +25,7 @@ class RecordingCoordinator : public Coordinator {
   void Cancel(int64_t, const std::string&, absl::AnyInvocable<void(absl::Status)>) override {}
   LiveExperiment Live(int64_t) override { return {}; }
   std::vector<v1::ConnectedWorker> Workers() override { return {}; }
+  std::vector<Holding> Holdings() override { return {}; }
   int64_t Subscribe(int64_t, std::function<void()>) override { return 0; }
   void Unsubscribe(int64_t) override {}
   int64_t LinkOpened(std::shared_ptr<WorkerLink> link) override {
