@@ -57,9 +57,10 @@ TEST(MetricsEndpoint, SaysThatAPortIsTaken) {
   auto second = MetricsEndpoint::Start((*first)->address(), registry, [] { return ""; });
   ASSERT_FALSE(second.ok());
   const std::string message(second.status().message());
-  EXPECT_EQ(message, "metrics cannot listen on " + (*first)->address() +
-                         ": another process has the port; --metrics names another address, and port 0 takes a "
-                         "free one");
+  EXPECT_EQ(message,
+            "metrics cannot listen on " + (*first)->address() +
+                ": another process has the port; --metrics names another address, and port 0 takes a "
+                "free one");
 }
 
 TEST(MetricsEndpoint, RefusesAnAddressWithoutAPort) {
