@@ -40,8 +40,9 @@ class Maps(unittest.TestCase):
         return numpy.mean([model.forward(ids)["attn_probs"] for ids in prompts], 0)
 
     def near(self, got, wanted):
-        """1e-5 relative; a single small probability in fp32 is known to about twice that, so 1e-7 absolute will also do."""
-        self.assertLess((numpy.abs(got - wanted) - 1e-5 * numpy.abs(wanted)).max(), 1e-7)
+        """A cell may be one probability: exp of an fp32 logit, which is known to some 2e-5 on any instruction set, and so
+        is the probability, relatively. 1e-7 absolute will also do."""
+        self.assertLess((numpy.abs(got - wanted) - 5e-5 * numpy.abs(wanted)).max(), 1e-7)
 
     def check(self, experiment, mean, heads, size):
         tensors = read_safetensors(self.file(self.lab, experiment))
