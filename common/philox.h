@@ -22,6 +22,8 @@ enum class Purpose : uint64_t {
   kShallowTraining = 6,
   kShallowWatched = 7,
   kShallowJudged = 8,
+  kCone = 9,
+  kRandomHeads = 10,
 };
 
 // High 64 bits of raw * n: an integer in [0, n) for n > 0.

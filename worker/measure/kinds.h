@@ -42,4 +42,30 @@ int64_t RopeGeometryBytes(const v1::RopeGeometryFigures& request);
 absl::StatusOr<Outcome> MeasureShallowTraining(const v1::ShallowTrainingRun& request, Recorder& recorder);
 int64_t ShallowTrainingBytes(const v1::ShallowTrainingRun& request);
 
+// A LayerSpectra per prompt and layer; with view rows, a ViewTensors. EXPERIMENTS.md 3.
+absl::StatusOr<Outcome> MeasureQueryKeyProfile(const v1::QueryKeyProfile& request, const Resources& resources,
+                                               Recorder& recorder);
+int64_t QueryKeyProfileBytes(const v1::QueryKeyProfile& request, const model::LoadedModel& model);
+
+// A WeightSpectra per layer, or with a vocabulary a VocabularySide for the query and one for the key.
+// EXPERIMENTS.md 3; nothing is fed to the model.
+absl::StatusOr<Outcome> MeasureWeightProfile(const v1::WeightProfile& request,
+                                             const model::LoadedModel& model, Recorder& recorder);
+int64_t WeightProfileBytes(const v1::WeightProfile& request, const model::LoadedModel& model);
+
+// A HeadFrequencies per head and its HeatMapPieces. EXPERIMENTS.md 4.
+absl::StatusOr<Outcome> MeasureFrequencyProfile(const v1::FrequencyProfile& request,
+                                                const Resources& resources, Recorder& recorder);
+int64_t FrequencyProfileBytes(const v1::FrequencyProfile& request, const model::LoadedModel& model);
+
+// A HeadFit per prompt and head. EXPERIMENTS.md 4.
+absl::StatusOr<Outcome> MeasureFrequencyFits(const v1::FrequencyFits& request, const Resources& resources,
+                                             Recorder& recorder);
+int64_t FrequencyFitsBytes(const v1::FrequencyFits& request, const model::LoadedModel& model);
+
+// A PromptLoss per prompt and condition. EXPERIMENTS.md 5, 9.
+absl::StatusOr<Outcome> MeasureConditionOutcomes(const v1::ConditionOutcomes& request,
+                                                 const Resources& resources, Recorder& recorder);
+int64_t ConditionOutcomesBytes(const v1::ConditionOutcomes& request, const model::LoadedModel& model);
+
 }  // namespace ropelab::measure

@@ -28,6 +28,41 @@ constexpr std::array kKinds = {
          [](const v1::Measurement& m, const model::LoadedModel* model) {
            return SlashProfileBytes(m.slash_profile(), *model);
          }},
+    Kind{v1::Measurement::kQueryKeyProfile, "query_key_profile", true,
+         [](const v1::Measurement& m, const Resources& resources, Recorder& recorder) {
+           return MeasureQueryKeyProfile(m.query_key_profile(), resources, recorder);
+         },
+         [](const v1::Measurement& m, const model::LoadedModel* model) {
+           return QueryKeyProfileBytes(m.query_key_profile(), *model);
+         }},
+    Kind{v1::Measurement::kWeightProfile, "weight_profile", true,
+         [](const v1::Measurement& m, const Resources& resources, Recorder& recorder) {
+           return MeasureWeightProfile(m.weight_profile(), *resources.model, recorder);
+         },
+         [](const v1::Measurement& m, const model::LoadedModel* model) {
+           return WeightProfileBytes(m.weight_profile(), *model);
+         }},
+    Kind{v1::Measurement::kFrequencyProfile, "frequency_profile", true,
+         [](const v1::Measurement& m, const Resources& resources, Recorder& recorder) {
+           return MeasureFrequencyProfile(m.frequency_profile(), resources, recorder);
+         },
+         [](const v1::Measurement& m, const model::LoadedModel* model) {
+           return FrequencyProfileBytes(m.frequency_profile(), *model);
+         }},
+    Kind{v1::Measurement::kFrequencyFits, "frequency_fits", true,
+         [](const v1::Measurement& m, const Resources& resources, Recorder& recorder) {
+           return MeasureFrequencyFits(m.frequency_fits(), resources, recorder);
+         },
+         [](const v1::Measurement& m, const model::LoadedModel* model) {
+           return FrequencyFitsBytes(m.frequency_fits(), *model);
+         }},
+    Kind{v1::Measurement::kConditionOutcomes, "condition_outcomes", true,
+         [](const v1::Measurement& m, const Resources& resources, Recorder& recorder) {
+           return MeasureConditionOutcomes(m.condition_outcomes(), resources, recorder);
+         },
+         [](const v1::Measurement& m, const model::LoadedModel* model) {
+           return ConditionOutcomesBytes(m.condition_outcomes(), *model);
+         }},
     Kind{v1::Measurement::kSampling, "sampling", true,
          [](const v1::Measurement& m, const Resources& resources, Recorder& recorder) {
            return MeasureSampling(m.sampling(), *resources.model, recorder);
@@ -92,12 +127,28 @@ absl::Status CheckResources(const Kind& kind, const Needs& needs, const Resource
       absl::StrCat(kind.name, " needs ", missing, " and the task names none"));
 }
 
+// The prompts that a measurement is taken on; an empty block where it takes none.
+const v1::PromptBlock& PromptsOf(const v1::Measurement& measurement) {
+  switch (measurement.kind_case()) {
+    case v1::Measurement::kQueryKeyProfile:
+      return measurement.query_key_profile().prompts();
+    case v1::Measurement::kFrequencyProfile:
+      return measurement.frequency_profile().prompts();
+    case v1::Measurement::kFrequencyFits:
+      return measurement.frequency_fits().prompts();
+    case v1::Measurement::kConditionOutcomes:
+      return measurement.condition_outcomes().prompts();
+    default:
+      return measurement.slash_profile().prompts();
+  }
+}
+
 }  // namespace
 
 Needs NeedsOf(const v1::Measurement& measurement) {
   Needs needs;
   for (const Kind& kind : kKinds) needs.model |= kind.kind == measurement.kind_case() && kind.needs_model;
-  const v1::PromptBlock& prompts = measurement.slash_profile().prompts();
+  const v1::PromptBlock& prompts = PromptsOf(measurement);
   needs.texts = measurement.has_text_lengths() || prompts.has_corpus();
   needs.tokenizer = needs.texts || prompts.has_generated();
   return needs;
