@@ -46,9 +46,14 @@ at::Tensor Embed(const model::LoadedModel& model, std::span<const int32_t> ids) 
   return rows;
 }
 
+at::Tensor AttentionInput(const at::Tensor& residual, const model::LayerWeights& weights,
+                          const ModelConfig& config) {
+  return BlockInput(residual, weights.attention_norm, config);
+}
+
 HeadRows ProjectHeads(const at::Tensor& residual, const model::LayerWeights& weights,
                       const ModelConfig& config) {
-  const at::Tensor x = BlockInput(residual, weights.attention_norm, config);
+  const at::Tensor x = AttentionInput(residual, weights, config);
   const at::Tensor query = Linear(x, weights.query, weights.query_bias);
   const at::Tensor key = Linear(x, weights.key, weights.key_bias);
   const at::Tensor value = Linear(x, weights.value, weights.value_bias);

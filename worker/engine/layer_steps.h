@@ -17,6 +17,11 @@ namespace ropelab::engine {
 // to the activations' dtype first. Ids are within the vocabulary.
 at::Tensor Embed(const model::LoadedModel& model, std::span<const int32_t> ids);
 
+// What the projections of attention take, [rows, d] in the activations' dtype: the residual after the norm
+// before attention, or the residual itself where the family has no such norm.
+at::Tensor AttentionInput(const at::Tensor& residual, const model::LayerWeights& weights,
+                          const formats::ModelConfig& config);
+
 // What attention takes, fp32, rounded to the activations' dtype, before RoPE.
 struct HeadRows {
   at::Tensor query;       // [rows, H, D], after bias and query norm
