@@ -39,7 +39,8 @@ function(ropelab_unit_tests folder)
   string(REPLACE "/" "_" name "test_${folder}")
   add_executable(${name} ${sources})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
-  target_compile_options(${name} PRIVATE ${ROPELAB_WARNINGS})
+  # Test code runs once: what compiles fast is fast enough.
+  target_compile_options(${name} PRIVATE ${ROPELAB_WARNINGS} -O1)
   target_link_libraries(${name} PRIVATE ${unit_UNPARSED_ARGUMENTS} GTest::gmock GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE
     ROPELAB_SOURCE_DIR="${CMAKE_SOURCE_DIR}" ROPELAB_FIXTURES_DEFAULT="${CMAKE_SOURCE_DIR}/../shared/fixtures")
