@@ -92,6 +92,22 @@ std::optional<Rope> ReadPlace(ConfigFields& fields, const char* name, double the
   return rope;
 }
 
+// Each number can lie within its own bounds while fp32, in which frequencies are computed, ends in 1 / 0.
+void CheckFrequencies(ConfigFields& fields, const ModelConfig& config) {
+  if (!fields.status().ok()) return;
+  bool finite = std::isfinite(config.rope_scaling.attention_factor);
+  for (const int64_t tokens : {int64_t{1}, config.max_positions}) {
+    for (const double frequency : InverseFrequencies(config, tokens)) {
+      finite = finite && std::isfinite(frequency) && frequency >= 0;
+    }
+  }
+  if (finite) return;
+  fields.Refuse(fields.Has("rope_parameters") ? "rope_parameters" : "rope_scaling",
+                RopeScalingName(config.rope_scaling.kind),
+                "its numbers give a frequency or an attention factor that is infinite or NaN in fp32; look "
+                "for factors near 0");
+}
+
 }  // namespace
 
 void ReadRope(ConfigFields& fields, ModelConfig& config) {
@@ -110,6 +126,7 @@ void ReadRope(ConfigFields& fields, ModelConfig& config) {
   config.rope_theta = rope.theta;
   config.rope_scaling = std::move(rope.scaling);
   config.max_positions = LongestPrompt(config.rope_scaling, config.max_positions);
+  CheckFrequencies(fields, config);
 }
 
 }  // namespace ropelab::formats

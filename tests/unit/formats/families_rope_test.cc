@@ -226,5 +226,26 @@ TEST(RopeFields, OfLongRopeTakeTheirLengthFromBesideTheScalingToo) {
   EXPECT_EQ(Read(Scaling(LongRope(8)))->rope_scaling.attention_factor, 1.0);
 }
 
+// Within the bounds of its own field and yet 0 in fp32, in which the frequencies divide by it.
+TEST(RopeFields, RefuseFactorsThatMakeAFrequencyInfinite) {
+  nlohmann::json scaling = LongRope(8);
+  scaling["original_max_position_embeddings"] = 512;
+  for (const char* list : {"short_factor", "long_factor"}) {
+    nlohmann::json tiny = scaling;
+    tiny[list][1] = 1.01e-320;
+    ExpectRefused(Read(Scaling(tiny)), {"rope_scaling is longrope", "infinite", "near 0"});
+  }
+  for (const char* kind : {"linear", "yarn"}) {
+    ExpectRefused(Read(Scaling({{"type", kind}, {"factor", 1e-320}})), {"rope_scaling is ", "infinite"});
+  }
+  const nlohmann::json in_parameters = {{"rope_type", "linear"}, {"factor", 1e-320}};
+  ExpectRefused(Read({{"rope_parameters", in_parameters}}), {"rope_parameters is linear"});
+  // 0.1 mscale ln 4 + 1 = 0 below the line.
+  ExpectRefused(
+      Read(
+          Scaling({{"type", "yarn"}, {"factor", std::exp(1.0)}, {"mscale", 1.0}, {"mscale_all_dim", -10.0}})),
+      {"rope_scaling is yarn", "infinite"});
+}
+
 }  // namespace
 }  // namespace ropelab::formats
