@@ -1,13 +1,73 @@
+// WeightProfile: spectra of the query and key projections, or of layer 0 over the whole vocabulary.
+#include <ATen/Parallel.h>
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/engine/spectrum.h"
 #include "worker/measure/kinds.h"
+#include "worker/measure/vocabulary_profile.h"
+#include "worker/measure/weight_one_thread.h"
 
 namespace ropelab::measure {
+namespace {
 
-absl::StatusOr<Outcome> MeasureWeightProfile(const v1::WeightProfile&, const model::LoadedModel&, Recorder&) {
-  return absl::UnimplementedError("weight_profile");
+// Of rows [D, d]. The Gram matrix is the small one, [D, D].
+engine::Spectrum SpectrumOfHead(const at::Tensor& rows, double energy) {
+  engine::GramSum gram;
+  gram.Add(rows.t());
+  return engine::SpectrumOf(engine::EigenOf(gram.sum(), /*vectors=*/false).values, energy);
 }
 
-int64_t WeightProfileBytes(const v1::WeightProfile&, const model::LoadedModel&) {
-  return 0;
+v1::Reading SpectraOfLayer(int64_t layer, const model::LoadedModel& model, double energy) {
+  const formats::ModelConfig& config = model.config;
+  const model::LayerWeights& weights = model.weights.layers[layer];
+  std::vector<engine::Spectrum> spectra(static_cast<size_t>(config.query_heads + config.kv_heads));
+  EachOnOneThread(static_cast<int64_t>(spectra.size()), [&](int64_t item) {
+    const bool query = item < config.query_heads;
+    const int64_t head = query ? item : item - config.query_heads;
+    const at::Tensor& matrix = query ? weights.query : weights.key;
+    spectra[item] = SpectrumOfHead(matrix.narrow(0, head * config.head_dim, config.head_dim), energy);
+  });
+  v1::Reading reading;
+  v1::WeightSpectra& said = *reading.mutable_weight_spectra();
+  said.set_layer(static_cast<int32_t>(layer));
+  for (size_t i = 0; i < spectra.size(); ++i) {
+    const bool query = static_cast<int64_t>(i) < config.query_heads;
+    (query ? said.mutable_query_r1() : said.mutable_key_r1())->Add(spectra[i].r1);
+    (query ? said.mutable_query_rank() : said.mutable_key_rank())->Add(spectra[i].rank);
+  }
+  return reading;
+}
+
+}  // namespace
+
+absl::StatusOr<Outcome> MeasureWeightProfile(const v1::WeightProfile& request,
+                                             const model::LoadedModel& model, Recorder& recorder) {
+  if (!(request.energy() > 0 && request.energy() <= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("weight_profile.energy is ", request.energy(),
+                                                   "; it is a share, above 0 and at most 1"));
+  }
+  if (request.has_vocabulary()) {
+    ROPELAB_RETURN_IF_ERROR(MeasureVocabulary(request, model, recorder));
+    return Outcome{};
+  }
+  for (int64_t layer = 0; layer < model.config.layers; ++layer) {
+    ROPELAB_RETURN_IF_ERROR(recorder.Emit(SpectraOfLayer(layer, model, request.energy()), {}));
+    ROPELAB_RETURN_IF_ERROR(
+        recorder.Progress(static_cast<double>(layer + 1), static_cast<double>(model.config.layers)));
+  }
+  return Outcome{};
+}
+
+int64_t WeightProfileBytes(const v1::WeightProfile& request, const model::LoadedModel& model) {
+  if (request.has_vocabulary()) return VocabularyBytes(request.vocabulary(), model);
+  const int64_t d = model.config.hidden_size, head = model.config.head_dim;
+  // Per thread a head in double, and once more where a product or a copy between devices needs it in another
+  // order; its Gram matrix, LAPACK's copy and workspace.
+  const int64_t doubles = 2 * head * d + 4 * head * head;
+  return at::get_num_threads() * doubles * static_cast<int64_t>(sizeof(double));
 }
 
 }  // namespace ropelab::measure
