@@ -2,6 +2,7 @@
 
 #include "server/experiments/inspection.h"
 #include "server/experiments/ood_test.h"
+#include "server/experiments/rank_analysis.h"
 #include "server/experiments/rope_geometry.h"
 #include "server/experiments/shallow_training.h"
 #include "server/experiments/slash_detection.h"
@@ -11,13 +12,14 @@ namespace ropelab::experiments {
 const std::vector<Kind>& Kinds() {
   static const SlashDetectionExperiment slash_detection;
   static const OodTestExperiment ood_test;
+  static const RankAnalysisExperiment rank_analysis;
   static const RopeGeometryExperiment rope_geometry;
   static const InspectionExperiment inspection;
   static const ShallowTrainingExperiment shallow_training;
   static const std::vector<Kind> kinds = {
       {"slash_detection", &slash_detection, true},
       {"ood_test", &ood_test, true},
-      {"rank_analysis", nullptr, true},
+      {"rank_analysis", &rank_analysis, true},
       {"frequency_analysis", nullptr, true},
       {"low_rank", nullptr, true},
       {"retrieval_detection", nullptr, true},
