@@ -64,9 +64,9 @@ absl::StatusOr<Outcome> MeasureWeightProfile(const v1::WeightProfile& request,
 int64_t WeightProfileBytes(const v1::WeightProfile& request, const model::LoadedModel& model) {
   if (request.has_vocabulary()) return VocabularyBytes(request.vocabulary(), model);
   const int64_t d = model.config.hidden_size, head = model.config.head_dim;
-  // Per thread a head in double, and once more where a product or a copy between devices needs it in another
+  // Per thread a head in double, and twice more while a copy between devices or a product wants it in another
   // order; its Gram matrix, LAPACK's copy and workspace.
-  const int64_t doubles = 2 * head * d + 4 * head * head;
+  const int64_t doubles = 3 * head * d + 4 * head * head;
   return at::get_num_threads() * doubles * static_cast<int64_t>(sizeof(double));
 }
 
