@@ -55,10 +55,10 @@ void CheckViewBytes(const v1::RankAnalysis& analysis, const Facts& facts, Proble
 void ResolveViews(v1::RankAnalysis& analysis, const Facts& facts, Problems& problems) {
   if (!analysis.has_block()) {
     if (analysis.has_hidden_view()) {
-      problems.Add(
-          At("hidden_view"), v1::HiddenView::Value_Name(analysis.hidden_view()),
-          "is of the blocks that are kept for a view, and none is; leave hidden_view out, or say how "
-          "many rows: block: 64");
+      // Harmless, so it is not refused; what moves no result stands in no resolved spec.
+      problems.Warn(absl::StrCat(At("hidden_view"), " ", v1::HiddenView::Value_Name(analysis.hidden_view()),
+                                 " changes nothing: no rows are kept for a view; say how many, block: 64"));
+      analysis.clear_hidden_view();
     }
     return;
   }
