@@ -1,8 +1,11 @@
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <set>
 
 #include "fakes.h"
 #include "server/experiments/rank_analysis.h"
+#include "server/experiments/rank_tables.h"
 
 namespace ropelab::experiments {
 namespace {
@@ -397,6 +400,38 @@ TEST(RankReduce, TheViewsAreTheTasksOwnFile) {
   EXPECT_EQ(results->artifacts[0].name(), "views.safetensors");
   EXPECT_EQ(results->artifacts[0].sha256(), std::string(64, '7'));
   EXPECT_EQ(results->artifacts[0].bytes(), 123);
+}
+
+// 300 heads of 200 bins, queries and keys: 120 000 rows.
+TEST(RankReduce, OfALongSeriesSqlHoldsTheDominantHeads) {
+  ModelFacts model = ToyModel();
+  model.config.set_query_heads(300);
+  model.config.set_kv_heads(100);
+  RankGroup group;
+  group.model = &model;
+  group.label = "toy";
+  group.dominant = {{0, 7}, {1, 9}};
+  v1::VocabularySide side;
+  for (int head = 0; head < 300; ++head) {
+    v1::CosineCounts& cosines = *side.add_cosines();
+    for (int bin = 0; bin < 200; ++bin) {
+      cosines.add_counts(head);
+    }
+  }
+  group.vocabulary_query = side;
+  group.vocabulary_key = side;
+  RankGroup other = group;
+  other.seed = 1;
+  other.dominant = {{0, 8}};
+  const Table series = CosineSeries({group, other}, "c");
+  EXPECT_EQ(series.slice.rows(), 120000);
+  EXPECT_FALSE(series.whole_in_sql);
+  EXPECT_EQ(series.sql_rows.size(), 2u * 2u * 200u) << "heads 7 and 8 of layer 0";
+  std::set<std::string> names;
+  for (const int64_t row : series.sql_rows) {
+    names.insert(ColumnNamed(series, "name").texts(static_cast<int>(row)));
+  }
+  EXPECT_THAT(names, ElementsAre("cosine.W_K.L0H7", "cosine.W_K.L0H8", "cosine.W_Q.L0H7", "cosine.W_Q.L0H8"));
 }
 
 struct Wrong {
