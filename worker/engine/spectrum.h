@@ -1,5 +1,6 @@
 // Spectra of tall matrices through their Gram matrix, in double: never an SVD of something as long as a
-// prompt. The slash paper, equation (7); EXPERIMENTS.md section 3.
+// prompt. The slash paper, equation (7); EXPERIMENTS.md section 3. No result's bits depend on the number of
+// threads.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -18,7 +19,7 @@ struct Spectrum {
 // Of symmetric positive semidefinite matrices [..., n, n], double, on the CPU: eigenvalues in descending
 // order, [..., n] (negative ones of rounding are 0), and with `vectors` the eigenvectors as columns [..., n,
 // n] in the same order, each with its largest coordinate in magnitude (the first of a tie) positive. Each
-// matrix is worked on by one thread, so bits do not depend on the number of threads.
+// matrix is worked on by one thread.
 struct Eigen {
   at::Tensor values, vectors;
 };
@@ -32,11 +33,18 @@ Spectrum SpectrumOf(const at::Tensor& values, double energy);
 // for several threads at once.
 class GramSum {
  public:
+  // Rows of a piece where the caller has no reason for another number: what is held in double at once.
+  static constexpr int64_t kPieceRows = 512;
+
   void Add(const at::Tensor& rows);
   const at::Tensor& sum() const { return sum_; }  // undefined before the first Add
 
  private:
   at::Tensor sum_;
 };
+
+// Of X [rows, n], any floating dtype, with `centre` ([n] double, on the CPU; undefined: zeros) taken from
+// each row: X'X [n, n] where n <= rows, else XX' [rows, rows]. Both have the same eigenvalues other than 0.
+at::Tensor SmallerGram(const at::Tensor& x, const at::Tensor& centre);
 
 }  // namespace ropelab::engine
