@@ -1,6 +1,8 @@
 #include "server/experiments/kinds.h"
 
+#include "server/experiments/frequency_analysis.h"
 #include "server/experiments/inspection.h"
+#include "server/experiments/low_rank.h"
 #include "server/experiments/ood_test.h"
 #include "server/experiments/rank_analysis.h"
 #include "server/experiments/rope_geometry.h"
@@ -13,6 +15,8 @@ const std::vector<Kind>& Kinds() {
   static const SlashDetectionExperiment slash_detection;
   static const OodTestExperiment ood_test;
   static const RankAnalysisExperiment rank_analysis;
+  static const FrequencyAnalysisExperiment frequency_analysis;
+  static const LowRankExperiment low_rank;
   static const RopeGeometryExperiment rope_geometry;
   static const InspectionExperiment inspection;
   static const ShallowTrainingExperiment shallow_training;
@@ -20,8 +24,8 @@ const std::vector<Kind>& Kinds() {
       {"slash_detection", &slash_detection, true},
       {"ood_test", &ood_test, true},
       {"rank_analysis", &rank_analysis, true},
-      {"frequency_analysis", nullptr, true},
-      {"low_rank", nullptr, true},
+      {"frequency_analysis", &frequency_analysis, true},
+      {"low_rank", &low_rank, true},
       {"retrieval_detection", nullptr, true},
       {"utility_test", nullptr, true},
       {"knockout", nullptr, true},

@@ -13,7 +13,8 @@ namespace {
 constexpr double kTurn = 6.283185307179586;  // 2 pi
 
 TableBuilder FrequenciesTable() {
-  return TableBuilder("frequencies", WithLeadingColumns({{"layer", v1::Column::INTEGER, true},
+  return TableBuilder("frequencies", WithLeadingColumns({{"seed", v1::Column::INTEGER, true},
+                                                         {"layer", v1::Column::INTEGER, true},
                                                          {"head", v1::Column::INTEGER, true},
                                                          {"pair", v1::Column::INTEGER, true},
                                                          {"theta", v1::Column::REAL, false},
@@ -97,7 +98,7 @@ absl::StatusOr<Results> RopeGeometryExperiment::Reduce(const v1::ExperimentSpec&
   }
   TableBuilder frequencies = FrequenciesTable(), series = SeriesTable(), statistics = StatisticsTable();
   for (int pair = 0; pair < figures.theta_size(); ++pair) {
-    Lead(frequencies, context).Integer(std::nullopt).Integer(std::nullopt).Integer(pair + 1);
+    Lead(frequencies, context).Integer(seed).Integer(std::nullopt).Integer(std::nullopt).Integer(pair + 1);
     frequencies.Real(figures.theta(pair)).Real(std::nullopt).Real(std::nullopt).Real(std::nullopt);
     frequencies.Real(std::nullopt).Real(std::nullopt).Real(std::nullopt).Boolean(std::nullopt);
   }
