@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 
 namespace ropelab::experiments {
 namespace {
@@ -181,6 +182,25 @@ absl::StatusOr<std::vector<NamedHead>> HeadsOf(const v1::HeadSet& set, const Con
   std::sort(heads.begin(), heads.end(), [](const NamedHead& a, const NamedHead& b) {
     return std::tie(a.layer, a.head) < std::tie(b.layer, b.head);
   });
+  return heads;
+}
+
+absl::StatusOr<std::vector<NamedHead>> DetectedHeadsOf(const v1::HeadSet& set, const Context& context,
+                                                       const std::string& model, int64_t seed) {
+  ROPELAB_ASSIGN_OR_RETURN(std::vector<NamedHead> heads, HeadsOf(set, context, model, seed));
+  if (!set.has_slash_dominant()) {
+    return heads;
+  }
+  v1::HeadSet detected;
+  detected.mutable_slash_dominant()->set_experiment(set.slash_dominant().experiment());
+  ROPELAB_ASSIGN_OR_RETURN(const std::vector<NamedHead> others, HeadsOf(detected, context, model, seed));
+  heads.insert(heads.end(), others.begin(), others.end());
+  const auto place = [](const NamedHead& head) { return std::tie(head.layer, head.head); };
+  std::sort(heads.begin(), heads.end(),
+            [&](const NamedHead& a, const NamedHead& b) { return place(a) < place(b); });
+  heads.erase(std::unique(heads.begin(), heads.end(),
+                          [&](const NamedHead& a, const NamedHead& b) { return place(a) == place(b); }),
+              heads.end());
   return heads;
 }
 

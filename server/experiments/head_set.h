@@ -29,6 +29,12 @@ struct NamedHead {
 absl::StatusOr<std::vector<NamedHead>> HeadsOf(const v1::HeadSet& set, const Context& context,
                                                const std::string& model, int64_t seed);
 
+// The heads that controls of a set must not touch: the set's own and, of a slash_dominant set, every head
+// that its experiment says is dominant, whatever threshold, top or top_share leave of them. Ascending, each
+// once; errors: HeadsOf's.
+absl::StatusOr<std::vector<NamedHead>> DetectedHeadsOf(const v1::HeadSet& set, const Context& context,
+                                                       const std::string& model, int64_t seed);
+
 // Names of the experiments that a spec's head sets refer to, each once, in the order of their first mention.
 std::vector<std::string> ReferredExperiments(const v1::ExperimentSpec& spec);
 

@@ -1,0 +1,70 @@
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "server/experiments/corpus_stages.h"
+#include "server/experiments/cost.h"
+#include "server/experiments/low_rank.h"
+#include "server/experiments/prompts.h"
+
+namespace ropelab::experiments {
+namespace {
+
+constexpr int64_t kBytesPerDocument = 8;  // its number and lengths, as varints
+constexpr int64_t kBytesPerToken = 3;     // a sampled id as a varint
+constexpr int64_t kBytesPerLoss = 24;     // a sum in double, and where it belongs
+constexpr int64_t kBytesPerRow = 96;      // of a result table, as stored
+
+}  // namespace
+
+v1::Estimate LowRankExperiment::Cost(const v1::ExperimentSpec& spec, const Facts& facts) const {
+  const v1::LowRank& low_rank = spec.low_rank();
+  const v1::PromptSource& prompts = low_rank.perplexity().prompts();
+  const PromptShape shape = ShapeOf(prompts).value_or(PromptShape());
+  const int64_t seeds = spec.seeds_size(), conditions = MostConditions(low_rank);
+  v1::Estimate estimate;
+  double flops = 0;
+  std::set<std::string> tokenizers;
+  for (const ModelFacts& model : facts.models) {
+    double forward = 0;
+    for (int64_t sample = 0; prompts.has_token_ids() && sample < shape.count; ++sample) {
+      forward += ForwardFlops(model, TokensOf(prompts, sample));
+    }
+    if (!prompts.has_token_ids()) {
+      forward = static_cast<double>(shape.count) * ForwardFlops(model, shape.longest);
+    }
+    int64_t tasks = BlockCount(shape.count) * seeds;
+    int64_t bytes = seeds * shape.count * conditions * kBytesPerLoss;
+    flops += static_cast<double>(seeds * conditions) * forward;
+    if (NeedsSampling(prompts)) {
+      tasks += BlockCount(shape.count) * seeds;
+      bytes += seeds * shape.count * shape.longest * kBytesPerToken;
+      flops += static_cast<double>(seeds) * forward;
+    }
+    if (prompts.has_corpus() && tokenizers.insert(model.tokenizer_hash).second) {
+      tasks += (shape.count + kDocumentsPerTask - 1) / kDocumentsPerTask * seeds;
+      bytes += seeds * shape.count * kBytesPerDocument;
+    }
+    estimate.set_tasks(estimate.tasks() + tasks);
+    estimate.set_reading_bytes(estimate.reading_bytes() + bytes);
+    estimate.set_result_bytes(estimate.result_bytes() + 2 * seeds * conditions * kBytesPerRow);
+  }
+  SetDeviceSeconds(flops, estimate);
+  estimate.set_basis(absl::StrCat(
+      estimate.basis(), "; ", conditions,
+      " conditions as whole passes, though layers below the first edited one are computed once"));
+  if (low_rank.heads().has_slash_dominant()) {
+    estimate.set_basis(absl::StrCat(estimate.basis(), "; as if heads are found"));
+  }
+  if (prompts.has_corpus()) {
+    estimate.set_basis(
+        absl::StrCat(estimate.basis(),
+                     "; as if every document were long enough: shorter ones are read and "
+                     "skipped, which takes more tasks; reading and tokenizing are not counted"));
+  } else if (prompts.has_generated()) {
+    estimate.set_basis(absl::StrCat(estimate.basis(), "; tokenizing is not counted"));
+  }
+  return estimate;
+}
+
+}  // namespace ropelab::experiments
