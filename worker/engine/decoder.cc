@@ -25,6 +25,8 @@ class Run {
         options_(options),
         observer_(observer),
         tokens_(static_cast<int64_t>(ids.size())),
+        first_layer_(options.start ? options.start->layer : 0),
+        end_layer_(options.end_layer.value_or(config_.layers)),
         rotary_(RotaryTable::OfPrompt(config_, tokens_, model.device)),
         attention_({tokens_, config_.query_heads, config_.kv_heads, config_.head_dim, options.block_rows},
                    model.device) {
@@ -32,21 +34,22 @@ class Run {
     queries_ = at::empty({tokens_, config_.query_heads, config_.head_dim}, wide);
     keys_ = at::empty({config_.kv_heads, tokens_, config_.head_dim}, wide);
     values_ = at::empty_like(keys_);
-    hidden_ = Embed(model, ids);
+    hidden_ = options.start ? options.start->residual.clone() : Embed(model, ids);
   }
 
   absl::StatusOr<at::Tensor> Go() {
-    for (int64_t layer = 0; layer < config_.layers; ++layer) {
+    for (int64_t layer = first_layer_; layer < end_layer_; ++layer) {
       observer_.Hidden(layer, hidden_);
       ROPELAB_RETURN_IF_ERROR(RunLayer(layer));
       ROPELAB_RETURN_IF_ERROR(observer_.LayerDone(layer));
     }
-    if (options_.outputs) observer_.Hidden(config_.layers, hidden_);
+    if (options_.outputs || end_layer_ < config_.layers) observer_.Hidden(end_layer_, hidden_);
     return Logits();
   }
 
  private:
   absl::Status RunLayer(int64_t layer);
+  const model::LayerWeights& WeightsOf(int64_t layer) const;
   void ProjectRows(int64_t layer, const model::LayerWeights& weights, int64_t first, int64_t rows);
   at::Tensor Logits() const;
   void ForEachChunk(const std::function<void(int64_t first, int64_t rows)>& work) const;
@@ -56,6 +59,7 @@ class Run {
   const ForwardOptions& options_;
   Observer& observer_;
   const int64_t tokens_;
+  const int64_t first_layer_, end_layer_;
   RotaryTable rotary_;
   Attention attention_;
   at::Tensor queries_;        // [N, H, D] fp32; after attention the heads' outputs
@@ -87,11 +91,18 @@ void Run::ProjectRows(int64_t layer, const model::LayerWeights& weights, int64_t
   observer_.Projected({layer, first, query, key, query_rot, key_rot});
 }
 
+const model::LayerWeights& Run::WeightsOf(int64_t layer) const {
+  if (options_.edited_layers != nullptr) {
+    const auto edited = options_.edited_layers->find(layer);
+    if (edited != options_.edited_layers->end()) return edited->second;
+  }
+  return model_.weights.layers[layer];
+}
+
 absl::Status Run::RunLayer(int64_t layer) {
   const bool outputs = options_.outputs || layer + 1 < config_.layers;
   const bool observed = observer_.WantsProbabilities(layer);
-  const model::LayerWeights weights =
-      ForProducts(model_.weights.layers[layer], ProductType(model_.dtype, model_.device));
+  const model::LayerWeights weights = ForProducts(WeightsOf(layer), ProductType(model_.dtype, model_.device));
   ForEachChunk([&](int64_t first, int64_t rows) { ProjectRows(layer, weights, first, rows); });
   if (!outputs && !observed) return absl::OkStatus();
   if (!attention_.Run({layer, RuleOf(config_, layer), observed ? &observer_ : nullptr, outputs}, queries_,
@@ -109,10 +120,32 @@ absl::Status Run::RunLayer(int64_t layer) {
 }
 
 at::Tensor Run::Logits() const {
-  if (!options_.outputs || options_.logit_rows.empty()) return at::empty({0, config_.vocabulary}, at::kFloat);
+  if (!options_.outputs || end_layer_ < config_.layers || options_.logit_rows.empty())
+    return at::empty({0, config_.vocabulary}, at::kFloat);
   const at::Tensor rows = at::tensor(at::ArrayRef<int64_t>(options_.logit_rows), at::kLong).to(model_.device);
   return OutputLogits(hidden_.index_select(0, rows), model_.weights.final_norm, model_.weights.lm_head,
                       config_);
+}
+
+absl::Status CheckReach(const model::LoadedModel& model, int64_t tokens, const ForwardOptions& options) {
+  const int64_t layers = model.config.layers, end = options.end_layer.value_or(layers);
+  if (end < 1 || end > layers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a pass that ends before layer ", end, ": the model has ", layers, " layers"));
+  }
+  if (!options.start) return absl::OkStatus();
+  if (options.start->layer < 0 || options.start->layer >= end) {
+    return absl::InvalidArgumentError(absl::StrCat("a pass from layer ", options.start->layer,
+                                                   " that ends before layer ", end,
+                                                   ": it starts at 0 or later and before its end"));
+  }
+  const at::Tensor& residual = options.start->residual;
+  const bool fits = residual.defined() && residual.dim() == 2 && residual.size(0) == tokens &&
+                    residual.size(1) == model.config.hidden_size && residual.scalar_type() == model.dtype;
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the residual that enters layer ", options.start->layer,
+                                                 " is not [", tokens, ", ", model.config.hidden_size,
+                                                 "] in the activations' dtype"));
 }
 
 }  // namespace
@@ -137,6 +170,7 @@ absl::Status CheckPrompt(std::span<const int32_t> ids, const formats::ModelConfi
 absl::StatusOr<at::Tensor> Forward(const model::LoadedModel& model, std::span<const int32_t> ids,
                                    const ForwardOptions& options, Observer& observer) {
   ROPELAB_RETURN_IF_ERROR(CheckPrompt(ids, model.config));
+  ROPELAB_RETURN_IF_ERROR(CheckReach(model, static_cast<int64_t>(ids.size()), options));
   at::NoGradGuard no_gradients;
   return Run(model, ids, options, observer).Go();
 }

@@ -1,13 +1,86 @@
+// ConditionOutcomes: how well a model predicts plain text, under one edit after the other. EXPERIMENTS.md
+// sections 5 and 9.
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
+#include "worker/measure/condition_edits.h"
+#include "worker/measure/condition_runs.h"
 #include "worker/measure/kinds.h"
+#include "worker/measure/prompts.h"
 
 namespace ropelab::measure {
+namespace {
 
-absl::StatusOr<Outcome> MeasureConditionOutcomes(const v1::ConditionOutcomes&, const Resources&, Recorder&) {
-  return absl::UnimplementedError("condition_outcomes");
+absl::StatusOr<std::vector<engine::LowRanks>> ReadConditions(const v1::ConditionOutcomes& request,
+                                                             const formats::ModelConfig& config) {
+  if (request.conditions().empty()) {
+    return absl::InvalidArgumentError(
+        "condition_outcomes.conditions is empty; name at least one condition, without interventions for the "
+        "model as it is");
+  }
+  std::vector<engine::LowRanks> edits;
+  for (int c = 0; c < request.conditions_size(); ++c) {
+    ROPELAB_ASSIGN_OR_RETURN(edits.emplace_back(),
+                             ReadLowRanks(request.conditions(c).interventions(),
+                                          absl::StrCat("conditions[", c, "].interventions"), config));
+  }
+  return edits;
 }
 
-int64_t ConditionOutcomesBytes(const v1::ConditionOutcomes&, const model::LoadedModel&) {
-  return 0;
+absl::Status CheckSomethingToPredict(const std::vector<TokenIds>& prompts, int64_t first_sample) {
+  for (size_t p = 0; p < prompts.size(); ++p) {
+    if (prompts[p].size() > 1) continue;
+    return absl::InvalidArgumentError(absl::StrCat("sample ", first_sample + static_cast<int64_t>(p),
+                                                   " has one token, which leaves nothing to predict; give 2 "
+                                                   "or more"));
+  }
+  return absl::OkStatus();
+}
+
+v1::Reading LossReading(int64_t sample, size_t condition, double nll, const TokenIds& ids) {
+  v1::Reading reading;
+  v1::PromptLoss& loss = *reading.mutable_prompt_loss();
+  loss.set_sample(sample);
+  loss.set_condition(static_cast<int64_t>(condition));
+  loss.set_nll(nll);
+  loss.set_tokens(static_cast<int64_t>(ids.size()) - 1);
+  return reading;
+}
+
+}  // namespace
+
+absl::StatusOr<Outcome> MeasureConditionOutcomes(const v1::ConditionOutcomes& request,
+                                                 const Resources& resources, Recorder& recorder) {
+  const model::LoadedModel& model = *resources.model;
+  ROPELAB_ASSIGN_OR_RETURN(const std::vector<engine::LowRanks> edits, ReadConditions(request, model.config));
+  ROPELAB_ASSIGN_OR_RETURN(const std::vector<TokenIds> prompts,
+                           RealizePrompts(request.prompts(), model.config, resources));
+  const int64_t first_sample = request.prompts().samples().first_sample();
+  ROPELAB_RETURN_IF_ERROR(CheckSomethingToPredict(prompts, first_sample));
+  ROPELAB_ASSIGN_OR_RETURN(const std::vector<std::vector<double>> losses,
+                           ConditionRuns(model, prompts, first_sample, edits, recorder).Run());
+  for (size_t p = 0; p < prompts.size(); ++p) {
+    for (size_t c = 0; c < edits.size(); ++c) {
+      const int64_t sample = first_sample + static_cast<int64_t>(p);
+      ROPELAB_RETURN_IF_ERROR(recorder.Emit(LossReading(sample, c, losses[c][p], prompts[p]), {}));
+    }
+  }
+  return Outcome{FedIdsDigest(prompts)};
+}
+
+// What is out of bounds is refused by MeasureConditionOutcomes with a better word than a size, so it is cut
+// off here.
+int64_t ConditionOutcomesBytes(const v1::ConditionOutcomes& request, const model::LoadedModel& model) {
+  const int64_t tokens = std::clamp<int64_t>(LongestPrompt(request.prompts()), 1, model.config.max_positions);
+  const int64_t prompts = std::clamp<int64_t>(request.prompts().samples().count(), 1, kBlockSamples);
+  const auto edits = ReadConditions(request, model.config);
+  return ConditionRuns::Bytes(model, prompts, tokens, edits.ok() ? *edits : std::vector<engine::LowRanks>(),
+                              at::get_num_threads());
 }
 
 }  // namespace ropelab::measure

@@ -38,6 +38,15 @@ std::string ParseJson(const std::string& text, v1::ExperimentSpec& spec) {
   return status.ok() ? "" : status.ToString();
 }
 
+// As the server resolves it: a low-rank edit that names no matrix is one of both.
+void ResolveMatrices(v1::Inspection& inspection) {
+  for (v1::Intervention& edit : *inspection.mutable_interventions()) {
+    if (!edit.has_low_rank() || edit.low_rank().matrices_size() > 0) continue;
+    edit.mutable_low_rank()->add_matrices(v1::Matrix::QUERY);
+    edit.mutable_low_rank()->add_matrices(v1::Matrix::KEY);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<v1::TokenIds> ReadTokenIds(const std::string& text) {
@@ -87,6 +96,7 @@ absl::StatusOr<v1::ExperimentSpec> ReadInspectionSpec(const std::string& path) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " holds no inspection { ... }, which `inspect` needs"));
   }
+  ResolveMatrices(*spec.mutable_inspection());
   return spec;
 }
 
