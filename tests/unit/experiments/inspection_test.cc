@@ -13,6 +13,12 @@ std::string Inspect(const std::string& fields, const std::string& common = "mode
   return "name: 'look inside' " + common + " inspection { " + fields + " }";
 }
 
+const std::string kTwoHeads = "list { head { layer: 1 head: 3 offset: 4 } head { layer: 0 head: 1 } }";
+
+std::string Edited(const std::string& edit) {
+  return Inspect("token_ids { ids: 1 } interventions { low_rank { " + edit + " } }");
+}
+
 TEST(InspectionResolve, DumpsTheLogitsUnlessTold) {
   EXPECT_THAT(Resolved(Inspect("token_ids { ids: 1 }")).resolved.inspection().dump(), ElementsAre("logits"));
 }
@@ -38,8 +44,20 @@ TEST(InspectionResolve, RefusesWhatCannotBeShown) {
       {Inspect("token_ids { ids: 1 } dump: ['logits', 'values']"),
        "inspection.dump[1]: is no tensor; say one of attn_probs"},
       {Inspect("token_ids { ids: 1 } dump: ['logits', 'logits']"), "inspection.dump[1]: is named twice"},
-      {Inspect("token_ids { ids: 1 } interventions { zero_head {} }"),
-       "inspection.interventions: are not built"},
+      {Inspect("token_ids { ids: 1 } interventions { low_rank { heads { " + kTwoHeads +
+               " } rank: 2 } } "
+               "interventions { zero_head {} }"),
+       "inspection.interventions[1].zero_head: is not built in this version"},
+      {Inspect("token_ids { ids: 1 } interventions {}"), "inspection.interventions[0]: say the edit"},
+      {Edited("rank: 2"), "inspection.interventions[0].low_rank.heads: an inspection names its heads"},
+      {Edited("rank: 2 heads { slash_dominant { experiment: 'd' } }"), "low_rank.heads: an inspection names"},
+      {Edited("rank: 2 heads { list { head { layer: 2 head: 0 } } }"),
+       "inspection.interventions[0].low_rank.heads.list.head[0]: model toy has layers 0 to 1"},
+      {Edited("heads { " + kTwoHeads + " }"), "inspection.interventions[0].low_rank.rank: say the rank"},
+      {Edited("rank: 17 heads { " + kTwoHeads + " }"),
+       "inspection.interventions[0].low_rank.rank: heads of model toy have 16 dimensions"},
+      {Edited("rank: 2 matrices: [KEY, KEY] heads { " + kTwoHeads + " }"),
+       "inspection.interventions[0].low_rank.matrices[1]: is named twice"},
       {Inspect("token_ids { ids: 1 }", "model: 'toy' seeds: [1, 2]"), "seeds: make no difference"},
   };
   for (const auto& [spec, problem] : refusals) {
@@ -100,6 +118,41 @@ TEST(InspectionPlan, IsOneTaskWhoseFileIsTheResult) {
   ASSERT_EQ(results->artifacts.size(), 1u);
   EXPECT_EQ(results->artifacts[0].name(), "tensors.safetensors");
   EXPECT_EQ(results->artifacts[0].sha256(), "abc");
+}
+
+TEST(InspectionPlan, LowRankEditsAreHandedOverWithTheirHeadsInOrder) {
+  FakeReadings none;
+  const StagePlan plan = PlanOf(Resolved(Edited("rank: 2 heads { " + kTwoHeads +
+                                                " } } } interventions { low_rank { rank: 16 matrices: "
+                                                "KEY heads { list { head { layer: 0 head: 3 } } }")),
+                                ContextOf({ToyModel()}), 1, none);
+  ASSERT_EQ(plan.size(), 1u);
+  const v1::InspectionTensors& tensors = plan[0].measurement.inspection();
+  EXPECT_EQ(
+      tensors.DebugString(),
+      FromText<v1::InspectionTensors>(
+          "token_ids { ids: 1 } dump: 'logits' interventions { low_rank { heads { list { head { layer: 0 "
+          "head: 1 } head { layer: 1 head: 3 } } } rank: 2 matrices: [QUERY, KEY] } } interventions { "
+          "low_rank { heads { list { head { layer: 0 head: 3 } } } rank: 16 matrices: KEY } }")
+          .DebugString());
+}
+
+// Query heads 2 and 3 of a layer share their key: one edit may name both, two edits must not.
+TEST(InspectionResolve, AProjectionIsReplacedOnce) {
+  const auto edit = [](const std::string& head, const std::string& matrix) {
+    return "interventions { low_rank { rank: 2 heads { list { " + head + " } } matrices: " + matrix + " } } ";
+  };
+  const std::string two = "head { layer: 0 head: 2 }", three = "head { layer: 0 head: 3 }";
+  const std::string ids = "token_ids { ids: 1 } ";
+  EXPECT_THAT(ProblemsOf(Inspect(ids + edit(two + three, "[QUERY, KEY]"))), IsEmpty());
+  EXPECT_THAT(ProblemsOf(Inspect(ids + edit(two, "QUERY") + edit(three, "QUERY") + edit(two, "KEY"))),
+              IsEmpty());
+  EXPECT_THAT(
+      ProblemsOf(Inspect(ids + edit(two, "[QUERY, KEY]") + edit(three, "KEY"))),
+      ElementsAre("inspection.interventions[1].low_rank: its key projection is replaced by interventions[0] "
+                  "already; name it in one of them"));
+  EXPECT_THAT(ProblemsOf(Inspect(ids + edit(two, "QUERY") + edit(two, "QUERY"))),
+              ElementsAre(HasSubstr("its query projection is replaced by interventions[0]")));
 }
 
 }  // namespace

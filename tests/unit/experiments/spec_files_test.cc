@@ -131,6 +131,10 @@ TEST(SpecFiles, EveryFieldAndValueOfTheLanguageStandsInOneOfThem) {
 
 FakeCatalogue EveryModel() {
   ModelFacts stories = ToyModel("stories260K");
+  stories.config.set_layers(5);
+  stories.config.set_query_heads(8);
+  stories.config.set_kv_heads(4);
+  stories.config.set_head_dim(8);
   stories.config.set_vocabulary(512);
   stories.config.set_max_positions(512);
   ModelFacts needle = ReadingModel("needle-tiny");
@@ -167,9 +171,10 @@ std::set<std::string> AcceptedOf(const std::vector<fs::path>& files) {
 TEST(SpecFiles, OursResolveOrNameAPartThatIsNotBuilt) {
   for (const char* extension : {".textproto", ".json"}) {
     EXPECT_THAT(AcceptedOf(FilesWith(kOwn, extension)),
-                testing::ElementsAre("inspection", "ood_test", "rope_geometry", "rope_geometry_entries",
-                                     "rope_geometry_positions", "shallow_training", "shallow_training_list",
-                                     "slash_detection", "slash_given", "slash_sampled", "study_models"))
+                testing::ElementsAre("inspection", "low_rank_controls", "ood_test", "rope_geometry",
+                                     "rope_geometry_entries", "rope_geometry_positions", "shallow_training",
+                                     "shallow_training_list", "slash_detection", "slash_given",
+                                     "slash_sampled", "study_models"))
         << extension;
   }
 }
@@ -181,7 +186,7 @@ TEST(SpecFiles, TheSharedOnesResolveOrNameAPartThatIsNotBuilt) {
   EXPECT_THAT(
       AcceptedOf(FilesWith(kShared, ".textproto")),
       testing::ElementsAre("inspection", "ood_test", "rope_geometry", "shallow_training", "slash_large",
-                           "slash_maps", "slash_small", "slash_token_ids", "slash_uniform"));
+                           "slash_maps", "slash_small", "slash_study", "slash_token_ids", "slash_uniform"));
 }
 
 TEST(SpecFiles, AnUnknownModelIsTheErrorOfASpecThatIsBuilt) {
