@@ -43,6 +43,20 @@ TEST(ReadInspectionSpec, ReadsTextAndJson) {
   }
 }
 
+TEST(ReadInspectionSpec, ALowRankEditThatNamesNoMatricesGetsBoth) {
+  const auto spec = ReadInspectionSpec(File("e.textproto",
+                                            "inspection { token_ids { ids: 1 } dump: \"logits\" "
+                                            "interventions { low_rank { rank: 2 } } "
+                                            "interventions { low_rank { rank: 2 matrices: KEY } } "
+                                            "interventions { unrotate {} } }"));
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_THAT(spec->inspection().interventions(0).low_rank().matrices(),
+              testing::ElementsAre(v1::Matrix::QUERY, v1::Matrix::KEY));
+  EXPECT_THAT(spec->inspection().interventions(1).low_rank().matrices(),
+              testing::ElementsAre(v1::Matrix::KEY));
+  EXPECT_TRUE(spec->inspection().interventions(2).has_unrotate());
+}
+
 TEST(ReadInspectionSpec, SaysWhatIsWrongAndWhere) {
   const auto message = [](const std::string& path) {
     return std::string(ReadInspectionSpec(path).status().message());
