@@ -91,7 +91,7 @@ std::vector<v1::Condition> ManyConditions() {
 
 std::vector<std::vector<int32_t>> SomePrompts() {
   std::vector<std::vector<int32_t>> prompts(3);
-  for (int i = 0; i < 200; ++i) prompts[0].push_back((i * i + 3 * i) % 90);
+  for (int i = 0; i < 140; ++i) prompts[0].push_back((i * i + 3 * i) % 90);
   for (int i = 0; i < 65; ++i) prompts[1].push_back((i * i + 5 * i) % 90);
   prompts[2] = {17, 3};
   return prompts;
@@ -165,7 +165,7 @@ TEST(ConditionOutcomes, BitsDependNeitherOnThreadsNorOnOrderNorOnTheBlock) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     const model::LoadedModel model = MadeModel(FiveLayers(), dtype);
     const Losses expected = LossesOf(ConditionRequest(prompts, conditions), model);
-    for (const int count : {1, 2, 3}) {
+    for (const int count : {2, 3}) {
       at::set_num_threads(count);
       EXPECT_EQ(LossesOf(ConditionRequest(prompts, conditions), model), expected) << count;
     }
