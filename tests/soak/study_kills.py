@@ -69,8 +69,8 @@ def digests(lab, experiments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    add_options(parser, rounds=5, seconds=45, worker_hits=10, server_hits=3)
-    parser.add_argument("--prompts", type=int, default=320)
+    add_options(parser, rounds=5, seconds=40, worker_hits=10, server_hits=3)
+    parser.add_argument("--prompts", type=int, default=640)
     parser.add_argument("--tokens", type=int, default=256, help="of a prompt")
     options = parser.parse_args()
     need_fixtures()
