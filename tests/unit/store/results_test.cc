@@ -165,15 +165,30 @@ TEST_F(ResultsTest, EveryViewStartsAsTheInterfacePromises) {
             start + "seed rows layer head offset score stderr uniform reachable prompts dominant");
   EXPECT_EQ(columns("slash_heads"),
             start + "seed layer head best_offset score stderr dominant_offsets dominant");
-  EXPECT_EQ(columns("frequencies"),
-            start + "layer head pair theta amplitude phase mean_inp mean_abs_inp inp_at_lag std_inp active");
+  EXPECT_EQ(
+      columns("frequencies"),
+      start + "seed layer head pair theta amplitude phase mean_inp mean_abs_inp inp_at_lag std_inp active");
+  EXPECT_EQ(columns("ood_ratios"), start + "seed layer head offset score_id score_ood ratio outlier");
+  EXPECT_EQ(columns("spectra"), start + "seed matrix layer head r1 rank prompts dominant");
+  EXPECT_EQ(columns("alignment"), start +
+                                      "seed matrix layer head r1 rank rv rv_random_median rv_random_q1 "
+                                      "rv_random_q3 bias_ratio mean_norm bias_norm dominant");
+  EXPECT_EQ(columns("norms"), start + "seed side layer head rv dominant");
+  EXPECT_EQ(columns("fits"), start + "seed layer head offset r2 r2_centred eta2 prompts");
+  EXPECT_EQ(columns("removal_ratios"),
+            start + "seed layer head offset band removed score score_removed ratio");
+  EXPECT_EQ(columns("conditions"),
+            start +
+                "seed condition detector control draw target stage positions heads dims dose coverage rank "
+                "layer head context_length depth accuracy samples perplexity saved_parameters");
   EXPECT_EQ(columns("series"), start + "name x y");
   EXPECT_EQ(columns("statistics"),
             start + "name checkpoint detector threshold seed value low high p n undefined_because");
 }
 
 TEST_F(ResultsTest, AViewFindsOneExperimentByItsIndex) {
-  for (const char* view : {"slash_scores", "slash_heads", "frequencies", "series", "statistics"}) {
+  for (const char* view : {"slash_scores", "slash_heads", "frequencies", "series", "statistics", "ood_ratios",
+                           "spectra", "alignment", "norms", "fits", "removal_ratios", "conditions"}) {
     std::string plan;
     ASSERT_TRUE(store_
                     ->Read([&](Connection& db) {
