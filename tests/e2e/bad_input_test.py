@@ -96,7 +96,7 @@ class BadInput(unittest.TestCase):
         self.refused(uniform("good", more="rows: UNSPECIFIED"), "slash_detection.rows", "UNSPECIFIED")
 
     def test_kind_that_is_not_built(self):
-        self.refused('name: "k" model: "good" rank_analysis {}', "rank_analysis", "slash_detection")
+        self.refused('name: "k" model: "good" retrieval_detection {}', "retrieval_detection", "slash_detection")
 
     def test_part_that_is_not_built(self):
         self.refused("""name: "c" model: "good" slash_detection { prompts { corpus { name: "books" } } }""",
