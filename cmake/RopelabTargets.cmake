@@ -29,9 +29,10 @@ function(ropelab_binary name source)
 endfunction()
 
 # ropelab_unit_tests(folder dependency...): every *_test.cc of tests/unit/<folder> as one program, its test cases known to ctest. With
-# WHOLE first among the dependencies the program is one test: loading libtorch costs half a second each time.
+# WHOLE first among the dependencies the program is one test: loading libtorch costs half a second each time. Headers after PRECOMPILE
+# are parsed once, beside GoogleTest's own.
 function(ropelab_unit_tests folder)
-  cmake_parse_arguments(unit "WHOLE" "" "" ${ARGN})
+  cmake_parse_arguments(unit "WHOLE" "" "PRECOMPILE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*.cc)
   if(NOT sources)
     return()
@@ -45,6 +46,9 @@ function(ropelab_unit_tests folder)
   target_compile_definitions(${name} PRIVATE
     ROPELAB_SOURCE_DIR="${CMAKE_SOURCE_DIR}" ROPELAB_FIXTURES_DEFAULT="${CMAKE_SOURCE_DIR}/../shared/fixtures")
   ropelab_sanitize(${name})
+  if(unit_PRECOMPILE)
+    ropelab_precompile(${name} <gmock/gmock.h> <gtest/gtest.h> ${unit_PRECOMPILE})
+  endif()
   if(unit_WHOLE)
     add_test(NAME ${folder} COMMAND ${name} --gtest_brief=1)
     set_tests_properties(${folder} PROPERTIES LABELS unit TIMEOUT 300)
@@ -60,10 +64,11 @@ function(ropelab_sanitize name)
   endif()
 endfunction()
 
-# Lets a torch library share one precompiled <ATen/ATen.h>.
-function(ropelab_precompile_aten name)
+# ropelab_precompile(name header...): headers that most files of a target include are parsed once. Only what seldom changes: other
+# projects' headers and the generated ones.
+function(ropelab_precompile name)
   get_target_property(type ${name} TYPE)
   if(NOT type STREQUAL "INTERFACE_LIBRARY")
-    target_precompile_headers(${name} PRIVATE <ATen/ATen.h>)
+    target_precompile_headers(${name} PRIVATE ${ARGN})
   endif()
 endfunction()
