@@ -24,6 +24,11 @@ enum class Purpose : uint64_t {
   kShallowJudged = 8,
   kCone = 9,
   kRandomHeads = 10,
+  kNeedleDetection = 11,
+  kNeedleTest = 12,
+  kRandomDims = 13,
+  kPermutation = 14,
+  kBootstrap = 15,
 };
 
 // High 64 bits of raw * n: an integer in [0, n) for n > 0.

@@ -13,7 +13,7 @@ using google::protobuf::Message;
 bool HoldsText(const Message& message) {
   const auto* type = message.GetDescriptor();
   if (type == v1::TextLengths::descriptor() || type == v1::CorpusDocuments::descriptor() ||
-      type == v1::GeneratedText::descriptor()) {
+      type == v1::GeneratedText::descriptor() || type == v1::NeedlePrompts::descriptor()) {
     return true;
   }
   const auto* reflection = message.GetReflection();

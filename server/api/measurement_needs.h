@@ -7,7 +7,7 @@
 namespace ropelab::api {
 
 // Whether a worker must turn text into token ids for it: it holds lengths of texts, or prompts out of a
-// corpus or of generated text, wherever they stand in it.
+// corpus, of generated text or with needles, wherever they stand in it.
 bool TokenizesText(const v1::Measurement& measurement);
 
 // The hashes of its identity that placement looks at (session.h): those of weights and config, and the

@@ -44,18 +44,32 @@ struct CorpusFacts {
   std::string problem;  // why it cannot be read now; a spec that names it is refused with this
 };
 
-// Every model ever announced and every corpus registered, for Resolve.
+// Scores of heads that somebody published and `ropelab heads import` registered. Several may bear one name
+// with different content; the last registered comes first.
+struct ImportedScores {
+  struct Head {
+    int64_t layer = 0, head = 0;
+    double mean = 0;  // over its scores
+    int64_t scores = 0;
+  };
+  std::string name, sha256;
+  std::vector<Head> heads;  // ascending by layer and head
+};
+
+// Every model ever announced, every corpus and every set of scores registered, for Resolve.
 class Catalogue {
  public:
   virtual ~Catalogue() = default;
   virtual std::vector<ModelFacts> Models() const = 0;
   virtual std::vector<CorpusFacts> Corpora() const = 0;
+  virtual std::vector<ImportedScores> Scores() const { return {}; }
 };
 
 // What Resolve may look at: the spec's models in its order, as far as they were found, and every corpus.
 struct Facts {
   std::vector<ModelFacts> models;
   std::vector<CorpusFacts> corpora;
+  std::vector<ImportedScores> scores = {};
 };
 
 class Problems {
@@ -112,9 +126,10 @@ struct EarlierExperiment {
 
 // What Plan and Reduce know besides the spec.
 struct Context {
-  std::vector<ModelFacts> models;    // in the order of the resolved spec's models, with weights hashes
-  std::vector<CorpusFacts> corpora;  // every one registered; a resolved spec names them "name@sha256"
-  std::string numerics_class;        // Reduce only
+  std::vector<ModelFacts> models;           // in the order of the resolved spec's models, with weights hashes
+  std::vector<CorpusFacts> corpora;         // every one registered; a resolved spec names them "name@sha256"
+  std::string numerics_class;               // Reduce only
+  std::vector<ImportedScores> scores = {};  // every one registered; a resolved spec names them "name@sha256"
   std::vector<EarlierExperiment> earlier = {};  // every experiment that the spec refers to
 };
 

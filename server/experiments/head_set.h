@@ -39,7 +39,7 @@ absl::StatusOr<std::vector<NamedHead>> DetectedHeadsOf(const v1::HeadSet& set, c
 std::vector<std::string> ReferredExperiments(const v1::ExperimentSpec& spec);
 
 // The tables of an earlier experiment that head sets read.
-inline constexpr const char* kHeadSetTables[] = {"slash_heads"};
+inline constexpr const char* kHeadSetTables[] = {"slash_heads", "head_scores"};
 
 // What is wrong with the references of experiment `index` of a study (or of a lone experiment, where any
 // reference is wrong): no such name, its own name, a ring, a kind that finds no such heads, a model or seed

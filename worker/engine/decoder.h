@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/engine/edits.h"
 #include "worker/engine/observer.h"
 #include "worker/model/loaded_model.h"
 
@@ -40,6 +41,8 @@ struct ForwardOptions {
   bool outputs = true;
   // Null: the model as it is. Must outlive the pass.
   const EditedLayers* edited_layers = nullptr;
+  // Null: none. Must outlive the pass.
+  const HeadEdits* head_edits = nullptr;
   // Where the pass starts; absent: at the embedding. From what an earlier pass showed, the same bits follow.
   std::optional<LayerInput> start = std::nullopt;
   // The pass ends before this layer, with the Hidden call of its input and without logits; absent: after the

@@ -28,9 +28,8 @@ absl::StatusOr<Outcome> MeasureInspection(const v1::InspectionTensors& request,
                                           const model::LoadedModel& model, Recorder& recorder);
 int64_t InspectionTensorsBytes(const v1::InspectionTensors& request, const model::LoadedModel& model);
 
-// One DocumentLengths; nothing is fed to a model.
-absl::StatusOr<Outcome> MeasureTextLengths(const v1::TextLengths& request,
-                                           const formats::Tokenizer& tokenizer, Texts& texts,
+// One DocumentLengths, or of needles a RealisedNeedle per sample; nothing is fed to a model.
+absl::StatusOr<Outcome> MeasureTextLengths(const v1::TextLengths& request, const Resources& resources,
                                            Recorder& recorder);
 
 // One GeometryFigures with the artifact scores.safetensors. EXPERIMENTS.md 13; needs no model.
@@ -47,8 +46,8 @@ absl::StatusOr<Outcome> MeasureQueryKeyProfile(const v1::QueryKeyProfile& reques
                                                Recorder& recorder);
 int64_t QueryKeyProfileBytes(const v1::QueryKeyProfile& request, const model::LoadedModel& model);
 
-// A WeightSpectra per layer, or with a vocabulary a VocabularySide for the query and one for the key.
-// EXPERIMENTS.md 3; nothing is fed to the model.
+// A WeightSpectra per layer; or with a vocabulary a VocabularySide for the query and one for the key; or with
+// query_rows a QueryRowNorms per layer. EXPERIMENTS.md 3, 8; nothing is fed to the model.
 absl::StatusOr<Outcome> MeasureWeightProfile(const v1::WeightProfile& request,
                                              const model::LoadedModel& model, Recorder& recorder);
 int64_t WeightProfileBytes(const v1::WeightProfile& request, const model::LoadedModel& model);
@@ -63,7 +62,12 @@ absl::StatusOr<Outcome> MeasureFrequencyFits(const v1::FrequencyFits& request, c
                                              Recorder& recorder);
 int64_t FrequencyFitsBytes(const v1::FrequencyFits& request, const model::LoadedModel& model);
 
-// A PromptLoss per prompt and condition. EXPERIMENTS.md 5, 9.
+// A NeedleHeads per sample. EXPERIMENTS.md 7.
+absl::StatusOr<Outcome> MeasureNeedleAttention(const v1::NeedleAttention& request, const Resources& resources,
+                                               Recorder& recorder);
+int64_t NeedleAttentionBytes(const v1::NeedleAttention& request, const model::LoadedModel& model);
+
+// A PromptLoss per prompt and condition, or of needles a NeedleAnswer. EXPERIMENTS.md 5, 9.
 absl::StatusOr<Outcome> MeasureConditionOutcomes(const v1::ConditionOutcomes& request,
                                                  const Resources& resources, Recorder& recorder);
 int64_t ConditionOutcomesBytes(const v1::ConditionOutcomes& request, const model::LoadedModel& model);

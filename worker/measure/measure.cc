@@ -63,6 +63,13 @@ constexpr std::array kKinds = {
          [](const v1::Measurement& m, const model::LoadedModel* model) {
            return ConditionOutcomesBytes(m.condition_outcomes(), *model);
          }},
+    Kind{v1::Measurement::kNeedleAttention, "needle_attention", true,
+         [](const v1::Measurement& m, const Resources& resources, Recorder& recorder) {
+           return MeasureNeedleAttention(m.needle_attention(), resources, recorder);
+         },
+         [](const v1::Measurement& m, const model::LoadedModel* model) {
+           return NeedleAttentionBytes(m.needle_attention(), *model);
+         }},
     Kind{v1::Measurement::kSampling, "sampling", true,
          [](const v1::Measurement& m, const Resources& resources, Recorder& recorder) {
            return MeasureSampling(m.sampling(), *resources.model, recorder);
@@ -93,7 +100,7 @@ constexpr std::array kKinds = {
          }},
     Kind{v1::Measurement::kTextLengths, "text_lengths", false,
          [](const v1::Measurement& m, const Resources& resources, Recorder& recorder) {
-           return MeasureTextLengths(m.text_lengths(), *resources.tokenizer, *resources.texts, recorder);
+           return MeasureTextLengths(m.text_lengths(), resources, recorder);
          },
          [](const v1::Measurement&, const model::LoadedModel*) { return int64_t{0}; }},
 };
@@ -138,6 +145,10 @@ const v1::PromptBlock& PromptsOf(const v1::Measurement& measurement) {
       return measurement.frequency_fits().prompts();
     case v1::Measurement::kConditionOutcomes:
       return measurement.condition_outcomes().prompts();
+    case v1::Measurement::kNeedleAttention:
+      return measurement.needle_attention().prompts();
+    case v1::Measurement::kTextLengths:
+      return measurement.text_lengths().needles();
     default:
       return measurement.slash_profile().prompts();
   }
@@ -149,8 +160,10 @@ Needs NeedsOf(const v1::Measurement& measurement) {
   Needs needs;
   for (const Kind& kind : kKinds) needs.model |= kind.kind == measurement.kind_case() && kind.needs_model;
   const v1::PromptBlock& prompts = PromptsOf(measurement);
-  needs.texts = measurement.has_text_lengths() || prompts.has_corpus();
-  needs.tokenizer = needs.texts || prompts.has_generated();
+  needs.texts = prompts.has_corpus() || !prompts.needle().corpus().empty() ||
+                (measurement.has_text_lengths() && !measurement.text_lengths().has_needles());
+  needs.tokenizer =
+      measurement.has_text_lengths() || needs.texts || prompts.has_generated() || prompts.has_needle();
   return needs;
 }
 

@@ -7,6 +7,7 @@
 #include "common/status_macros.h"
 #include "worker/engine/decoder.h"
 #include "worker/engine/random.h"
+#include "worker/measure/needle_prompts.h"
 #include "worker/measure/text_prompts.h"
 
 namespace ropelab::measure {
@@ -71,7 +72,7 @@ absl::StatusOr<std::vector<TokenIds>> GivenPrompts(const v1::TokenIdPrompts& giv
 absl::StatusOr<std::vector<TokenIds>> PromptsOf(const v1::PromptBlock& block,
                                                 const formats::ModelConfig& config,
                                                 const Resources& resources) {
-  const bool from_text = block.has_corpus() || block.has_generated();
+  const bool from_text = block.has_corpus() || block.has_generated() || block.has_needle();
   if (from_text && (resources.tokenizer == nullptr || (block.has_corpus() && resources.texts == nullptr))) {
     return absl::FailedPreconditionError("prompts from text need a tokenizer, and here is none");
   }
@@ -84,6 +85,8 @@ absl::StatusOr<std::vector<TokenIds>> PromptsOf(const v1::PromptBlock& block,
       return CorpusPrompts(block.corpus(), block.samples(), config, *resources.tokenizer, *resources.texts);
     case v1::PromptBlock::kGenerated:
       return GeneratedPrompts(block.generated(), block.samples(), config, *resources.tokenizer);
+    case v1::PromptBlock::kNeedle:
+      return NeedlePromptIds(block.needle(), block.samples(), config, resources);
     case v1::PromptBlock::SOURCE_NOT_SET:
       break;
   }
@@ -124,6 +127,8 @@ int64_t LongestPrompt(const v1::PromptBlock& block) {
   if (block.has_corpus()) return block.corpus().tokens();
   if (block.has_generated()) return block.generated().tokens();
   int64_t longest = 0;
+  for (const v1::NeedleSample& sample : block.needle().samples())
+    longest = std::max(longest, sample.context_length());
   for (const v1::TokenIds& prompt : block.given().prompts())
     longest = std::max<int64_t>(longest, prompt.ids_size());
   return longest;

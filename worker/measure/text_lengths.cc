@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/measure/kinds.h"
+#include "worker/measure/needle_prompts.h"
 
 namespace ropelab::measure {
 namespace {
@@ -14,11 +15,26 @@ int64_t CodePoints(std::string_view text) {
   return std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
 }
 
+absl::StatusOr<Outcome> LengthsOfNeedles(const v1::PromptBlock& needles, const Resources& resources,
+                                         Recorder& recorder) {
+  ROPELAB_RETURN_IF_ERROR(CheckSamples(needles.samples()));
+  ROPELAB_ASSIGN_OR_RETURN(const std::vector<RealisedNeedle> realised,
+                           RealiseNeedles(needles.needle(), needles.samples(), resources));
+  for (const RealisedNeedle& needle : realised) {
+    v1::Reading reading;
+    *reading.mutable_realised_needle() = needle.facts;
+    ROPELAB_RETURN_IF_ERROR(recorder.Emit(std::move(reading), {}));
+  }
+  return Outcome{};
+}
+
 }  // namespace
 
-absl::StatusOr<Outcome> MeasureTextLengths(const v1::TextLengths& request,
-                                           const formats::Tokenizer& tokenizer, Texts& texts,
+absl::StatusOr<Outcome> MeasureTextLengths(const v1::TextLengths& request, const Resources& resources,
                                            Recorder& recorder) {
+  if (request.has_needles()) return LengthsOfNeedles(request.needles(), resources, recorder);
+  const formats::Tokenizer& tokenizer = *resources.tokenizer;
+  Texts& texts = *resources.texts;
   const int documents = request.documents_size();
   if (documents < 1 || documents > kMostDocuments) {
     return absl::InvalidArgumentError(
