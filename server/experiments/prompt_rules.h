@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,15 @@ void CheckHasBos(const std::string& path, const std::vector<ModelFacts>& models,
 // What AUTO means: ALWAYS or NEVER as the tokenizers do; it stays AUTO only where the models' tokenizers
 // differ.
 v1::Bos::Value AsTokenizersDo(const std::vector<ModelFacts>& models);
+
+// Every model must have a tokenizer that its worker can use. `instead` ends the remedy: what else could be
+// done, or nothing.
+void CheckTokenizers(const std::string& path, const std::vector<ModelFacts>& models,
+                     const std::string& instead, Problems& problems);
+// The corpus that `name` means, with `name` as a resolved spec has it and the default of `text_field`
+// written; nullopt after a problem was added. `path` is that of the message which holds both.
+std::optional<CorpusFacts> ResolveCorpus(std::string& name, std::string& text_field, const std::string& path,
+                                         const Facts& facts, Problems& problems);
 
 // The sources that need a tokenizer; paths are the source's own.
 void ResolveCorpusPrompts(v1::CorpusPrompts& prompts, const std::string& path, const Facts& facts,

@@ -1,6 +1,8 @@
 // The rules of prompts that come from text.
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -12,22 +14,7 @@ namespace ropelab::experiments {
 namespace {
 
 constexpr char kDefaultField[] = "text";
-
-void CheckTokenizers(const std::string& path, const std::vector<ModelFacts>& models, Problems& problems) {
-  for (const ModelFacts& model : models) {
-    if (model.config.has_tokenizer() && !model.tokenizer_hash.empty()) {
-      continue;
-    }
-    problems.Add(
-        path, model.name,
-        absl::StrCat("model ", model.name,
-                     model.tokenizer_hash.empty()
-                         ? " has no tokenizer.json beside its weights, so no text can be fed to it; add one"
-                         : " has a tokenizer.json that its worker cannot use, and the worker's log says why; "
-                           "mend it",
-                     ", or use uniform_tokens, sampled or token_ids"));
-  }
-}
+constexpr char kOtherSources[] = ", or use uniform_tokens, sampled or token_ids";
 
 // `bos` of a source of texts, which has the same three choices everywhere.
 template <typename Prompts>
@@ -51,9 +38,8 @@ void ResolveBos(Prompts& prompts, const std::string& path, const std::vector<Mod
   }
 }
 
-void ResolveTextField(v1::CorpusPrompts& prompts, const std::string& path, const CorpusFacts& corpus,
+void ResolveTextField(std::string& typed, const std::string& path, const CorpusFacts& corpus,
                       Problems& problems) {
-  const std::string& typed = prompts.text_field();
   if (corpus.kind != "jsonl") {
     if (!typed.empty()) {
       problems.Add(path, typed,
@@ -63,7 +49,7 @@ void ResolveTextField(v1::CorpusPrompts& prompts, const std::string& path, const
   }
   const auto& fields = corpus.text_fields;
   if (typed.empty() && std::find(fields.begin(), fields.end(), kDefaultField) != fields.end()) {
-    prompts.set_text_field(kDefaultField);
+    typed = kDefaultField;
   } else if (std::find(fields.begin(), fields.end(), typed) == fields.end()) {
     problems.Add(path, typed,
                  absl::StrCat(typed.empty() ? "name the field that holds the text"
@@ -75,6 +61,41 @@ void ResolveTextField(v1::CorpusPrompts& prompts, const std::string& path, const
 
 }  // namespace
 
+void CheckTokenizers(const std::string& path, const std::vector<ModelFacts>& models,
+                     const std::string& instead, Problems& problems) {
+  for (const ModelFacts& model : models) {
+    if (model.config.has_tokenizer() && !model.tokenizer_hash.empty()) {
+      continue;
+    }
+    problems.Add(
+        path, model.name,
+        absl::StrCat("model ", model.name,
+                     model.tokenizer_hash.empty()
+                         ? " has no tokenizer.json beside its weights, so no text can be fed to it; add one"
+                         : " has a tokenizer.json that its worker cannot use, and the worker's log says why; "
+                           "mend it",
+                     instead));
+  }
+}
+
+std::optional<CorpusFacts> ResolveCorpus(std::string& name, std::string& text_field, const std::string& path,
+                                         const Facts& facts, Problems& problems) {
+  if (name.empty()) {
+    problems.Add(
+        path + ".name", "",
+        absl::StrCat("name the corpus: ", std::string(FindCorpus(facts.corpora, "").status().message())));
+    return std::nullopt;
+  }
+  absl::StatusOr<CorpusFacts> corpus = FindCorpus(facts.corpora, name);
+  if (!corpus.ok()) {
+    problems.Add(path + ".name", name, std::string(corpus.status().message()));
+    return std::nullopt;
+  }
+  ResolveTextField(text_field, path + ".text_field", *corpus, problems);
+  name = CorpusLabel(*corpus);
+  return *std::move(corpus);
+}
+
 void ResolveCorpusPrompts(v1::CorpusPrompts& prompts, const std::string& path, const Facts& facts,
                           Problems& problems) {
   const bool count_typed = prompts.has_count();
@@ -83,20 +104,13 @@ void ResolveCorpusPrompts(v1::CorpusPrompts& prompts, const std::string& path, c
   prompts.set_tokens(typed ? prompts.tokens() : kDefaultTokens);
   CheckCount(prompts.count(), path + ".count", problems);
   CheckTokens(prompts.tokens(), typed, path + ".tokens", facts.models, problems);
-  CheckTokenizers(path, facts.models, problems);
+  CheckTokenizers(path, facts.models, kOtherSources, problems);
   ResolveBos(prompts, path + ".bos", facts.models, problems);
-  if (prompts.name().empty()) {
-    problems.Add(
-        path + ".name", "",
-        absl::StrCat("name the corpus: ", std::string(FindCorpus(facts.corpora, "").status().message())));
+  const std::optional<CorpusFacts> corpus =
+      ResolveCorpus(*prompts.mutable_name(), *prompts.mutable_text_field(), path, facts, problems);
+  if (!corpus.has_value()) {
     return;
   }
-  const absl::StatusOr<CorpusFacts> corpus = FindCorpus(facts.corpora, prompts.name());
-  if (!corpus.ok()) {
-    problems.Add(path + ".name", prompts.name(), std::string(corpus.status().message()));
-    return;
-  }
-  ResolveTextField(prompts, path + ".text_field", *corpus, problems);
   if (prompts.count() > corpus->documents) {
     problems.Add(
         path + ".count", absl::StrCat(prompts.count(), count_typed ? "" : " (the default)"),
@@ -105,7 +119,6 @@ void ResolveCorpusPrompts(v1::CorpusPrompts& prompts, const std::string& path, c
             corpus->documents == 1 ? " document" : " documents",
             ", and each gives one prompt; ask for fewer, or register a folder of texts or a .jsonl"));
   }
-  prompts.set_name(CorpusLabel(*corpus));
 }
 
 void ResolveGeneratedPrompts(v1::GeneratedPrompts& prompts, const std::string& path, const Facts& facts,
@@ -115,7 +128,7 @@ void ResolveGeneratedPrompts(v1::GeneratedPrompts& prompts, const std::string& p
   prompts.set_tokens(typed ? prompts.tokens() : kDefaultTokens);
   CheckCount(prompts.count(), path + ".count", problems);
   CheckTokens(prompts.tokens(), typed, path + ".tokens", facts.models, problems);
-  CheckTokenizers(path, facts.models, problems);
+  CheckTokenizers(path, facts.models, kOtherSources, problems);
   ResolveBos(prompts, path + ".bos", facts.models, problems);
 }
 
