@@ -1,16 +1,16 @@
 // Which samples there are, which are kept, and their blocks.
 #include "server/experiments/needles.h"
 
-#include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "server/experiments/corpus_names.h"
+#include "server/experiments/prompt_rules.h"
 #include "server/experiments/prompts.h"
 
 namespace ropelab::experiments {
@@ -51,9 +51,10 @@ absl::StatusOr<v1::NeedlePrompts> CommonOf(const v1::Needles& needles, v1::Needl
 }
 
 v1::PromptBlock BlockFrom(const v1::NeedlePrompts& common, uint64_t seed, const ModelFacts& model,
-                          int64_t block, const std::vector<v1::NeedleSample>& samples) {
+                          int64_t block, int64_t samples,
+                          absl::FunctionRef<v1::NeedleSample(int64_t)> sample) {
   v1::PromptBlock result;
-  *result.mutable_samples() = BlockOf(block, static_cast<int64_t>(samples.size()));
+  *result.mutable_samples() = BlockOf(block, samples);
   v1::NeedlePrompts& needle = *result.mutable_needle();
   needle = common;
   needle.set_seed(seed);
@@ -61,9 +62,17 @@ v1::PromptBlock BlockFrom(const v1::NeedlePrompts& common, uint64_t seed, const 
     needle.set_bos_token_id(model.config.bos_token_id());
   }
   for (int64_t i = 0; i < result.samples().count(); ++i) {
-    *needle.add_samples() = samples[static_cast<size_t>(result.samples().first_sample() + i)];
+    *needle.add_samples() = sample(result.samples().first_sample() + i);
   }
   return result;
+}
+
+std::vector<v1::NeedleSample> SamplesOf(const v1::Needles& needles) {
+  std::vector<v1::NeedleSample> samples;
+  for (int64_t number = 0; number < NeedleCount(needles); ++number) {
+    samples.push_back(NeedleSampleOf(needles, number));
+  }
+  return samples;
 }
 
 // Asks every tokenizer about every sample.
@@ -81,7 +90,8 @@ StagePlan AskAll(const v1::NeedlePrompts& common, const std::vector<uint64_t>& s
         task.model = model.name;
         task.measurement.mutable_model()->set_tokenizer_hash(model.tokenizer_hash);
         *task.measurement.mutable_text_lengths()->mutable_needles() =
-            BlockFrom(common, seed, model, block, samples);
+            BlockFrom(common, seed, model, block, static_cast<int64_t>(samples.size()),
+                      [&](int64_t number) { return samples[static_cast<size_t>(number)]; });
       }
     }
   }
@@ -158,7 +168,9 @@ absl::StatusOr<NeedleChoice> Choose(const Fits& fits, const std::vector<ModelFac
 }  // namespace
 
 int64_t NeedleCount(const v1::Needles& needles) {
-  return int64_t{needles.context_lengths_size()} * needles.depths_size() * needles.samples_per_cell();
+  const int64_t in_cell = needles.samples_per_cell();
+  const bool sane = in_cell >= 1 && in_cell <= kMostPrompts;
+  return sane ? int64_t{needles.context_lengths_size()} * needles.depths_size() * in_cell : 0;
 }
 
 v1::NeedleSample NeedleSampleOf(const v1::Needles& needles, int64_t number) {
@@ -178,15 +190,16 @@ int64_t FoundNeedles::Blocks(size_t seed) const {
 }
 
 v1::PromptBlock FoundNeedles::Block(const ModelFacts& model, size_t seed, int64_t block) const {
-  return BlockFrom(common_, seed_values_[seed], model, block, seeds[seed].kept);
+  const std::vector<v1::NeedleSample>& kept = seeds[seed].kept;
+  return BlockFrom(common_, seed_values_[seed], model, block, static_cast<int64_t>(kept.size()),
+                   [&](int64_t number) { return kept[static_cast<size_t>(number)]; });
 }
 
 absl::StatusOr<FoundNeedles> FindNeedles(const v1::Needles& needles, v1::NeedlePrompts::Use use,
                                          const std::vector<uint64_t>& seeds,
                                          const std::vector<ModelFacts>& models, const Context& context,
                                          int64_t stage, StageReadings& readings, int64_t first_stage) {
-  const int64_t count = NeedleCount(needles);
-  if (count < 1) {
+  if (NeedleCount(needles) < 1) {
     return absl::InternalError("needles: the spec was not resolved before it was planned");
   }
   std::set<TokenizerKey> tokenizers;
@@ -200,10 +213,7 @@ absl::StatusOr<FoundNeedles> FindNeedles(const v1::Needles& needles, v1::NeedleP
   FoundNeedles found;
   ROPELAB_ASSIGN_OR_RETURN(found.common_, CommonOf(needles, use, context));
   found.seed_values_ = seeds;
-  std::vector<v1::NeedleSample> samples;
-  for (int64_t number = 0; number < count; ++number) {
-    samples.push_back(NeedleSampleOf(needles, number));
-  }
+  const std::vector<v1::NeedleSample> samples = SamplesOf(needles);
   if (tokenizers.size() < 2) {
     found.seeds.assign(seeds.size(), NeedleChoice{samples, {}});
     return found;
@@ -219,6 +229,15 @@ absl::StatusOr<FoundNeedles> FindNeedles(const v1::Needles& needles, v1::NeedleP
     found.seeds.push_back(std::move(choice));
   }
   return found;
+}
+
+absl::StatusOr<v1::PromptBlock> NeedlePromptBlock(const v1::Needles& needles, uint64_t seed,
+                                                  const ModelFacts& model, const Context& context,
+                                                  int64_t block) {
+  ROPELAB_ASSIGN_OR_RETURN(const v1::NeedlePrompts common,
+                           CommonOf(needles, v1::NeedlePrompts::TEST, context));
+  return BlockFrom(common, seed, model, block, NeedleCount(needles),
+                   [&](int64_t number) { return NeedleSampleOf(needles, number); });
 }
 
 absl::StatusOr<v1::NeedleSample> NeedleSampleOf(const v1::PromptBlock& prompts, int64_t sample) {

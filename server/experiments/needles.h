@@ -33,7 +33,8 @@ struct NeedleDefaults {
 void ResolveNeedles(v1::Needles& needles, const std::string& path, const NeedleDefaults& defaults,
                     const v1::ExperimentSpec& spec, const Facts& facts, Problems& problems);
 
-// Of resolved needles, per seed. 0 (and no sample) of what is not resolved.
+// Samples per seed of resolved needles, and the one of a number below that; 0 and an empty one for needles
+// that are not resolved.
 int64_t NeedleCount(const v1::Needles& needles);
 v1::NeedleSample NeedleSampleOf(const v1::Needles& needles, int64_t number);
 
@@ -73,6 +74,12 @@ absl::StatusOr<FoundNeedles> FindNeedles(const v1::Needles& needles, v1::NeedleP
                                          const std::vector<uint64_t>& seeds,
                                          const std::vector<ModelFacts>& models, const Context& context,
                                          int64_t stage, StageReadings& readings, int64_t first_stage = 1);
+
+// A block of needle prompts as a source of prompts among others (prompts.h): the samples of use TEST, every
+// one of them, whatever other models there are. FAILED_PRECONDITION: the corpus is not registered any more.
+absl::StatusOr<v1::PromptBlock> NeedlePromptBlock(const v1::Needles& needles, uint64_t seed,
+                                                  const ModelFacts& model, const Context& context,
+                                                  int64_t block);
 
 // The spec's sample behind a reading's `sample`, by the task that the reading is of. INTERNAL when the block
 // does not hold it.

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "server/experiments/model_names.h"
+#include "server/experiments/needles.h"
 #include "server/experiments/prompts.h"
 
 namespace ropelab::experiments {
@@ -87,7 +88,13 @@ absl::StatusOr<FoundPrompts> FindPrompts(const v1::PromptSource& source, const v
   for (const ModelFacts& model : context.models) {
     for (const uint64_t seed : spec.seeds()) {
       for (int64_t block = 0; block < found.blocks; ++block) {
-        found.prompts.push_back(PromptBlockOf(source, seed, model, block));
+        if (source.has_needle()) {
+          ROPELAB_ASSIGN_OR_RETURN(v1::PromptBlock prompts,
+                                   NeedlePromptBlock(source.needle(), seed, model, context, block));
+          found.prompts.push_back(std::move(prompts));
+        } else {
+          found.prompts.push_back(PromptBlockOf(source, seed, model, block));
+        }
       }
     }
   }

@@ -20,14 +20,19 @@ inline constexpr int64_t kBlockSamples = 8;
 void ResolvePrompts(v1::PromptSource& source, const std::string& path, const v1::ExperimentSpec& spec,
                     const Facts& facts, Problems& problems);
 
+// Of needle prompts, whose lengths a tokenizer decides, `longest` is the longest context length and
+// `shortest` half of the shortest one: a worker refuses a needle prompt that is shorter than half its context
+// length.
 struct PromptShape {
   int64_t count = 0;
   int64_t shortest = 0, longest = 0;  // tokens, BOS included
 };
 // nullopt when the source does not tell (missing, not built, or refused).
 std::optional<PromptShape> ShapeOf(const v1::PromptSource& source);
-// Tokens of prompt `sample`.
+// Tokens of prompt `sample`; the most it may have where the source does not know.
 int64_t TokensOf(const v1::PromptSource& source, int64_t sample);
+// Whether it does: false for needle prompts.
+bool KnowsTokens(const v1::PromptSource& source);
 
 // True for a source whose ids are drawn by tasks of a stage of their own.
 bool NeedsSampling(const v1::PromptSource& source);
@@ -41,7 +46,8 @@ v1::SampleBlock BlockOf(int64_t block, int64_t samples);
 // The task that draws a block of a `sampled` source.
 v1::Sampling SamplingOf(const v1::PromptSource& source, uint64_t seed, const ModelFacts& model,
                         int64_t block);
-// A block of a source that needs no earlier stage: uniform_tokens, token_ids or generated.
+// A block of a source that needs neither an earlier stage nor a corpus: uniform_tokens, token_ids or
+// generated.
 v1::PromptBlock PromptBlockOf(const v1::PromptSource& source, uint64_t seed, const ModelFacts& model,
                               int64_t block);
 

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "server/experiments/needles.h"
 #include "server/experiments/prompts.h"
 
 namespace ropelab::experiments {
@@ -73,7 +74,14 @@ int64_t TokensOf(const v1::PromptSource& source, int64_t sample) {
   if (source.has_token_ids()) {
     return source.token_ids().prompts(static_cast<int>(sample)).ids_size();
   }
+  if (source.has_needle()) {
+    return NeedleSampleOf(source.needle(), sample).context_length();
+  }
   return ShapeOf(source).value_or(PromptShape()).longest;
+}
+
+bool KnowsTokens(const v1::PromptSource& source) {
+  return !source.has_needle();
 }
 
 bool NeedsSampling(const v1::PromptSource& source) {

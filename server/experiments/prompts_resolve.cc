@@ -2,6 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "server/experiments/needles.h"
 #include "server/experiments/prompt_rules.h"
 #include "server/experiments/prompts.h"
 
@@ -149,13 +150,12 @@ void ResolvePrompts(v1::PromptSource& source, const std::string& path, const v1:
     case v1::PromptSource::kGenerated:
       return ResolveGeneratedPrompts(*source.mutable_generated(), path + ".generated", facts, problems);
     case v1::PromptSource::kNeedle:
-      return problems.Add(
-          path + ".needle", "",
-          "is not built in this version; use corpus, generated, uniform_tokens, sampled or token_ids");
+      return ResolveNeedles(*source.mutable_needle(), path + ".needle", NeedleDefaults(), spec, facts,
+                            problems);
     case v1::PromptSource::SOURCE_NOT_SET:
       return problems.Add(
           path, "",
-          "say where the prompts come from: corpus, generated, uniform_tokens, sampled or token_ids");
+          "say where the prompts come from: corpus, generated, uniform_tokens, sampled, token_ids or needle");
   }
 }
 
@@ -170,6 +170,11 @@ std::optional<PromptShape> ShapeOf(const v1::PromptSource& source) {
     shape = {source.corpus().count(), source.corpus().tokens(), source.corpus().tokens()};
   } else if (source.has_generated()) {
     shape = {source.generated().count(), source.generated().tokens(), source.generated().tokens()};
+  } else if (source.has_needle() && NeedleCount(source.needle()) > 0) {
+    // A tokenizer decides how long its prompts become; the worker refuses one of less than half its length.
+    const auto& lengths = source.needle().context_lengths();
+    const auto [least, most] = std::minmax_element(lengths.begin(), lengths.end());
+    shape = {NeedleCount(source.needle()), (*least + 1) / 2, *most};
   } else if (source.has_token_ids() && source.token_ids().prompts_size() > 0) {
     shape.count = source.token_ids().prompts_size();
     shape.shortest = shape.longest = source.token_ids().prompts(0).ids_size();

@@ -130,8 +130,9 @@ class SlashTables::Impl {
       Lead(scores_, group).Integer(group.seed).Text(rows_).Integer(layer).Integer(head).Integer(offset);
       scores_.Real(reachable ? std::optional<double>(moments.mean) : std::nullopt);
       scores_.Real(reachable ? statistics::StandardError(moments) : std::nullopt);
-      scores_.Real(reachable ? std::optional<double>(uniform[static_cast<size_t>(offset - first)])
-                             : std::nullopt);
+      scores_.Real(reachable && KnowsTokens(detection_.prompts())
+                       ? std::optional<double>(uniform[static_cast<size_t>(offset - first)])
+                       : std::nullopt);
       scores_.Boolean(reachable);
       scores_.Integer(prompts);
       scores_.Boolean(reachable && moments.mean >= detection_.threshold());
