@@ -10,10 +10,14 @@
 
 namespace ropelab::measure {
 
-// The sentences of one sample, in order. Each has 20 to 200 characters, ASCII, and ends with a full stop.
+// The sentences that a stream gives, in order. Each has 20 to 200 characters, ASCII, and ends with a full
+// stop.
 class GeneratedSentences {
  public:
+  // Of a sample of generated prompts.
   GeneratedSentences(uint64_t seed, uint64_t sample) : stream_(seed, Purpose::kGeneratedText, sample) {}
+  // From where `stream` stands.
+  explicit GeneratedSentences(const Philox& stream) : stream_(stream) {}
   std::string Next();
 
  private:

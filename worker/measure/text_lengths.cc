@@ -1,19 +1,14 @@
-// TextLengths: how many tokens documents of a corpus have.
-#include <algorithm>
-
+// TextLengths: how many tokens documents of a corpus have, or needle samples.
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/measure/kinds.h"
 #include "worker/measure/needle_prompts.h"
+#include "worker/measure/sentences.h"
 
 namespace ropelab::measure {
 namespace {
 
 constexpr int kMostDocuments = 64;
-
-int64_t CodePoints(std::string_view text) {
-  return std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-}
 
 absl::StatusOr<Outcome> LengthsOfNeedles(const v1::PromptBlock& needles, const Resources& resources,
                                          Recorder& recorder) {
@@ -55,7 +50,7 @@ absl::StatusOr<Outcome> MeasureTextLengths(const v1::TextLengths& request, const
     }
     lengths.add_documents(document);
     lengths.add_tokens(static_cast<int64_t>(encoding->ids.size()));
-    lengths.add_characters(CodePoints(text));
+    lengths.add_characters(CharactersOf(text));
   }
   ROPELAB_RETURN_IF_ERROR(recorder.Progress(documents, documents));
   ROPELAB_RETURN_IF_ERROR(recorder.Emit(std::move(reading), {}));

@@ -31,17 +31,6 @@ TokenIds Cut(std::optional<int32_t> bos, const TokenIds& text, int64_t tokens) {
   return ids;
 }
 
-// A tokenizer of another model makes ids that this one's embedding has no row for.
-absl::Status CheckRows(const TokenIds& ids, const std::string& text, const formats::ModelConfig& config) {
-  for (const int32_t id : ids) {
-    if (id < config.vocabulary) continue;
-    return absl::InvalidArgumentError(absl::StrCat(text, ": the model's tokenizer.json makes token id ", id,
-                                                   " of it, and the embedding has ", config.vocabulary,
-                                                   " rows: that tokenizer belongs to another checkpoint"));
-  }
-  return absl::OkStatus();
-}
-
 // The ids of generated text, at least `needed` of them.
 absl::StatusOr<TokenIds> GeneratedIds(uint64_t seed, uint64_t sample, int64_t needed,
                                       const formats::Tokenizer& tokenizer) {
@@ -68,6 +57,16 @@ absl::StatusOr<TokenIds> GeneratedIds(uint64_t seed, uint64_t sample, int64_t ne
 }
 
 }  // namespace
+
+absl::Status CheckRows(const TokenIds& ids, const std::string& text, const formats::ModelConfig& config) {
+  for (const int32_t id : ids) {
+    if (id < config.vocabulary) continue;
+    return absl::InvalidArgumentError(absl::StrCat(text, ": the model's tokenizer.json makes token id ", id,
+                                                   " of it, and the embedding has ", config.vocabulary,
+                                                   " rows: that tokenizer belongs to another checkpoint"));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::vector<TokenIds>> CorpusPrompts(const v1::CorpusDocuments& request,
                                                     const v1::SampleBlock& samples,

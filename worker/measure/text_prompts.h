@@ -1,6 +1,7 @@
 // Prompts whose ids come from text.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -8,6 +9,10 @@
 #include "worker/measure/prompts.h"
 
 namespace ropelab::measure {
+
+// A tokenizer of another model makes ids that this one's embedding has no row for: INVALID_ARGUMENT. `text`
+// is what the message calls the prompt.
+absl::Status CheckRows(const TokenIds& ids, const std::string& text, const formats::ModelConfig& config);
 
 // One prompt for each document, cut to exactly the request's tokens. INVALID_ARGUMENT names the document that
 // is shorter or not as it should be.
