@@ -13,6 +13,8 @@ struct Kind {
   std::string_view field;        // of ExperimentSpec: "slash_detection"
   const Experiment* experiment;  // nullptr: the language has it, this version does not run it
   bool needs_model;
+  bool names_models = false;  // its own part does, instead of model and models: checkpoint_sweep
+  bool names_dtypes = false;  // its own part does, instead of dtype: precision_test
 };
 const std::vector<Kind>& Kinds();
 const Kind* FindKind(std::string_view field);

@@ -83,12 +83,13 @@ void CheckDtype(const v1::ExperimentSpec& spec, const Kind* kind, Problems& prob
     return;
   }
   const std::string typed = v1::Dtype::Value_Name(spec.dtype());
-  if (kind != nullptr && kind->experiment != nullptr && !kind->needs_model) {
+  if (kind != nullptr && kind->experiment != nullptr && kind->names_dtypes) {
+    problems.Add(
+        "dtype", typed,
+        absl::StrCat(std::string(kind->field), " loads the weights in its own dtypes; leave it out"));
+  } else if (kind != nullptr && kind->experiment != nullptr && !kind->needs_model && !kind->names_models) {
     problems.Add("dtype", typed,
                  absl::StrCat(std::string(kind->field), " needs no model, so no dtype; leave it out"));
-  } else if (spec.dtype() == v1::Dtype::INT8) {
-    problems.Add("dtype", typed,
-                 "int8 weights are not built in this version; use FLOAT32, BFLOAT16 or FLOAT16");
   }
 }
 
@@ -107,10 +108,23 @@ bool MayNameModels(const v1::ExperimentSpec& spec, const Kind* kind, Problems& p
     problems.Add(
         spec.model().empty() ? "models" : "model",
         spec.model().empty() ? absl::StrJoin(spec.models(), ", ") : spec.model(),
-        absl::StrCat(std::string(kind->field), " runs without a model in this version; leave it out"));
+        kind->names_models
+            ? absl::StrCat(std::string(kind->field), " measures its checkpoints' models; leave it out")
+            : absl::StrCat(std::string(kind->field), " runs without a model in this version; leave it out"));
     return false;
   }
   return true;
+}
+
+// Where a sweep names its models. They become the spec's, so that everything that reads what an experiment
+// runs on finds them in one place; a sweep of equal folders would say nothing, so each stands there once.
+std::vector<std::string> TakeCheckpoints(v1::ExperimentSpec& spec) {
+  std::vector<std::string> paths;
+  for (int i = 0; i < spec.checkpoint_sweep().checkpoints_size(); ++i) {
+    spec.add_models(spec.checkpoint_sweep().checkpoints(i).model());
+    paths.push_back(absl::StrCat("checkpoint_sweep.checkpoints[", i, "].model"));
+  }
+  return paths;
 }
 
 std::vector<ModelFacts> ResolveModels(v1::ExperimentSpec& spec, const Kind* kind,
@@ -118,6 +132,9 @@ std::vector<ModelFacts> ResolveModels(v1::ExperimentSpec& spec, const Kind* kind
   if (!MayNameModels(spec, kind, problems)) {
     return {};
   }
+  const std::vector<std::string> checkpoints =
+      kind != nullptr && kind->experiment != nullptr && kind->names_models ? TakeCheckpoints(spec)
+                                                                           : std::vector<std::string>();
   const bool single = !spec.model().empty();
   if (single) {
     spec.add_models(spec.model());
@@ -128,14 +145,17 @@ std::vector<ModelFacts> ResolveModels(v1::ExperimentSpec& spec, const Kind* kind
     problems.Add("model", "", absl::StrCat("name the model to measure: ", std::string(remedy.message())));
   }
   if (spec.models_size() > kMostModels) {
-    problems.Add("models", absl::StrCat(spec.models_size(), " models"),
+    problems.Add(checkpoints.empty() ? "models" : "checkpoint_sweep.checkpoints",
+                 absl::StrCat(spec.models_size(), " models"),
                  absl::StrCat("are too many; at most ", kMostModels));
     return {};
   }
   std::vector<ModelFacts> models;
   std::set<std::string> seen;
   for (int i = 0; i < spec.models_size(); ++i) {
-    const std::string path = single ? "model" : absl::StrCat("models[", i, "]");
+    const std::string path = !checkpoints.empty() ? checkpoints[static_cast<size_t>(i)]
+                             : single             ? "model"
+                                                  : absl::StrCat("models[", i, "]");
     const std::string typed = spec.models(i);
     absl::StatusOr<ModelFacts> model = FindModel(known, typed);
     if (!model.ok()) {
@@ -145,6 +165,9 @@ std::vector<ModelFacts> ResolveModels(v1::ExperimentSpec& spec, const Kind* kind
       problems.Add(path, typed, "is named twice; name each model once");
     } else {
       spec.set_models(i, ModelLabel(typed, *model));
+      if (!checkpoints.empty()) {
+        spec.mutable_checkpoint_sweep()->mutable_checkpoints(i)->set_model(spec.models(i));
+      }
       models.push_back(*model);
     }
   }
@@ -187,7 +210,9 @@ std::vector<ModelFacts> ResolveCommon(v1::ExperimentSpec& spec, const Kind* kind
   CheckName(spec.name(), problems);
   std::vector<ModelFacts> models = ResolveModels(spec, kind, known, problems);
   CheckDtype(spec, kind, problems);
-  ResolveDtype(spec, models);
+  if (kind == nullptr || !kind->names_dtypes) {
+    ResolveDtype(spec, models);
+  }
   if (!spec.has_priority()) {
     spec.set_priority(v1::Priority::NORMAL);
   }
