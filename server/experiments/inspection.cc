@@ -1,10 +1,8 @@
 #include "server/experiments/inspection.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -12,8 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "common/status_macros.h"
 #include "server/experiments/cost.h"
-#include "server/experiments/head_set.h"
-#include "server/experiments/low_rank_edit.h"
+#include "server/experiments/inspection_edits.h"
 #include "server/experiments/model_names.h"
 
 namespace ropelab::experiments {
@@ -119,63 +116,6 @@ void ResolveDump(v1::Inspection& inspection, Problems& problems) {
   inspection.mutable_dump()->Assign(names.begin(), names.end());  // their order moves nothing
 }
 
-// A projection that two edits replace would depend on their order.
-void CheckEditedOnce(const v1::Inspection& inspection, const v1::ModelConfig& config, Problems& problems) {
-  std::map<std::tuple<int, int64_t, int64_t>, int> edited;  // matrix, layer, head; by which edit
-  for (int i = 0; i < inspection.interventions_size(); ++i) {
-    const v1::LowRankEdit& edit = inspection.interventions(i).low_rank();
-    for (const v1::Head& head : edit.heads().list().head()) {
-      for (const int matrix : edit.matrices()) {
-        const int64_t own = matrix == v1::Matrix::KEY ? KvHeadOf(config, head.head()) : head.head();
-        const auto [at, is_new] = edited.emplace(std::make_tuple(matrix, head.layer(), own), i);
-        if (!is_new && at->second != i) {
-          problems.Add(absl::StrCat("inspection.interventions[", i, "].low_rank"),
-                       absl::StrCat("L", head.layer(), "H", head.head()),
-                       absl::StrCat("its ", matrix == v1::Matrix::KEY ? "key" : "query",
-                                    " projection is replaced by interventions[", at->second,
-                                    "] already; name it in one of them"));
-        }
-      }
-    }
-  }
-}
-
-void ResolveEdit(v1::Intervention& intervention, const std::string& at, const Facts& facts,
-                 Problems& problems) {
-  if (intervention.edit_case() == v1::Intervention::EDIT_NOT_SET) {
-    problems.Add(at, "", "say the edit: low_rank { heads { list { head { layer head } } } rank }");
-    return;
-  }
-  if (!intervention.has_low_rank()) {
-    const auto* field = v1::Intervention::descriptor()->FindFieldByNumber(intervention.edit_case());
-    problems.Add(absl::StrCat(at, ".", field->name()), "", "is not built in this version; low_rank is");
-    return;
-  }
-  v1::LowRankEdit& edit = *intervention.mutable_low_rank();
-  const std::string path = at + ".low_rank";
-  if (edit.heads().set_case() == v1::HeadSet::kList) {
-    ResolveHeadSet(edit.heads(), path + ".heads", facts, problems);
-  } else {
-    problems.Add(path + ".heads", "", "an inspection names its heads: list { head { layer head } }");
-  }
-  if (edit.has_rank()) {
-    CheckRank(edit.rank(), path + ".rank", facts, problems);
-  } else {
-    problems.Add(path + ".rank", "", "say the rank of the projections that take the heads' place");
-  }
-  ResolveMatrices(*edit.mutable_matrices(), path + ".matrices", problems);
-}
-
-void ResolveEdits(v1::Inspection& inspection, const Facts& facts, Problems& problems) {
-  for (int i = 0; i < inspection.interventions_size(); ++i) {
-    ResolveEdit(*inspection.mutable_interventions(i), absl::StrCat("inspection.interventions[", i, "]"),
-                facts, problems);
-  }
-  if (problems.empty() && !facts.models.empty()) {
-    CheckEditedOnce(inspection, facts.models.front().config, problems);
-  }
-}
-
 }  // namespace
 
 void InspectionExperiment::Resolve(v1::ExperimentSpec& spec, const Facts& facts, Problems& problems) const {
@@ -190,7 +130,7 @@ void InspectionExperiment::Resolve(v1::ExperimentSpec& spec, const Facts& facts,
   }
   CheckIds(inspection.token_ids(), facts.models, problems);
   ResolveDump(inspection, problems);
-  ResolveEdits(inspection, facts, problems);
+  ResolveInterventions(inspection, facts, problems);
   for (const ModelFacts& model : facts.models) {
     const double bytes = DumpBytes(inspection, model.config);
     if (bytes > static_cast<double>(kLargestDump)) {
@@ -217,13 +157,7 @@ absl::StatusOr<std::optional<StagePlan>> InspectionExperiment::Plan(const v1::Ex
   v1::InspectionTensors& tensors = *task.measurement.mutable_inspection();
   *tensors.mutable_token_ids() = spec.inspection().token_ids();
   *tensors.mutable_dump() = spec.inspection().dump();
-  for (const v1::Intervention& intervention : spec.inspection().interventions()) {
-    const v1::LowRankEdit& edit = intervention.low_rank();
-    ROPELAB_ASSIGN_OR_RETURN(
-        const std::vector<NamedHead> heads,
-        HeadsOf(edit.heads(), context, spec.models(0), static_cast<int64_t>(spec.seeds(0))));
-    *tensors.add_interventions() = LowRankEditOf(heads, edit.rank(), edit.matrices());
-  }
+  ROPELAB_RETURN_IF_ERROR(PlanInterventions(spec, context, tensors));
   StagePlan plan;
   plan.push_back(std::move(task));
   return std::optional<StagePlan>(std::move(plan));

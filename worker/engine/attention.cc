@@ -40,6 +40,19 @@ Attention::Attention(const AttentionShape& shape, at::Device device) : shape_(sh
   }
 }
 
+void Attention::ReplaceOwn(const OwnKeys& own, int64_t group, int64_t first_row, int64_t first_key,
+                           const at::Tensor& packed, at::Tensor& logits) const {
+  const int64_t heads = shape_.query_heads / shape_.kv_heads;
+  const int64_t rows = logits.size(0) / heads, width = logits.size(1);
+  for (size_t i = 0; i < own.heads.size(); ++i) {
+    const int64_t place = own.heads[i] - group * heads;
+    if (place < 0 || place >= heads || own.from[i] >= first_row + rows) continue;
+    at::Tensor head = logits.narrow(0, place * rows, rows);
+    const at::Tensor keys = own.keys.select(0, static_cast<int64_t>(i)).narrow(0, first_key, width);
+    at::mm_out(head, packed.narrow(0, place * rows, rows), keys.t());
+  }
+}
+
 bool Attention::RunBlock(const Layer& layer, int64_t group, int64_t strip, int64_t first_row,
                          Scratch& scratch, at::Tensor& queries, const at::Tensor& keys,
                          const at::Tensor& values) {
@@ -54,6 +67,7 @@ bool Attention::RunBlock(const Layer& layer, int64_t group, int64_t strip, int64
   packed.view({heads, rows, dims}).copy_(block);
   at::Tensor logits = Matrix(scratch.logits, heads * rows, width);
   at::mm_out(logits, packed, keys.select(0, group).narrow(0, first_key, width).t());
+  if (layer.own_keys != nullptr) ReplaceOwn(*layer.own_keys, group, first_row, first_key, packed, logits);
 
   at::Tensor probabilities = logits.view({heads, rows, width});
   const bool finite = CausalSoftmax(probabilities, {first_row, first_key, layer.rule.window},

@@ -20,6 +20,13 @@ struct AttentionShape {
   int64_t block_rows = 0;
 };
 
+// Heads that see keys of their own in the place of their group's.
+struct OwnKeys {
+  std::vector<int64_t> heads;  // ascending
+  std::vector<int64_t> from;   // per head the first position whose key or query is not the group's
+  at::Tensor keys;             // [heads, N, D] fp32, contiguous
+};
+
 class Attention {
  public:
   // Buffers for every thread's block are allocated here, once per run: threads * heads per group * block_rows
@@ -29,8 +36,9 @@ class Attention {
   struct Layer {
     int64_t layer = 0;
     AttentionRule rule;
-    Observer* observer = nullptr;  // null: nobody looks
-    bool outputs = true;           // false: only the observer wants this layer
+    Observer* observer = nullptr;       // null: nobody looks
+    bool outputs = true;                // false: only the observer wants this layer
+    const OwnKeys* own_keys = nullptr;  // null: every head sees its group's
   };
   // queries [N, H, D], keys and values [G, N, D], fp32, contiguous. With `outputs`, queries are replaced by
   // the heads' outputs. Each item (group, strip) is computed by one thread from start to end, so bits do not
@@ -45,6 +53,9 @@ class Attention {
   };
   bool RunBlock(const Layer& layer, int64_t group, int64_t strip, int64_t first_row, Scratch& scratch,
                 at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values);
+  // Logits [heads * rows, width] of the group's heads with keys of their own, over those of the whole group.
+  void ReplaceOwn(const OwnKeys& own, int64_t group, int64_t first_row, int64_t first_key,
+                  const at::Tensor& packed, at::Tensor& logits) const;
 
   AttentionShape shape_;
   std::vector<Scratch> scratch_;  // one per thread

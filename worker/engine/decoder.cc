@@ -8,9 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/engine/attention.h"
+#include "worker/engine/layer_edits.h"
 #include "worker/engine/layer_ops.h"
 #include "worker/engine/layer_steps.h"
 #include "worker/engine/rope.h"
+#include "worker/model/int8_weights.h"
 
 namespace ropelab::engine {
 namespace {
@@ -34,6 +36,10 @@ class Run {
     queries_ = at::empty({tokens_, config_.query_heads, config_.head_dim}, wide);
     keys_ = at::empty({config_.kv_heads, tokens_, config_.head_dim}, wide);
     values_ = at::empty_like(keys_);
+    if (options.head_edits != nullptr) {
+      edits_ = ReadyEdits(*options.head_edits, config_, formats::InverseFrequencies(config_, tokens_),
+                          model.dtype, model.device);
+    }
     hidden_ = options.start ? options.start->residual.clone() : Embed(model, ids);
   }
 
@@ -50,6 +56,8 @@ class Run {
  private:
   absl::Status RunLayer(int64_t layer);
   const model::LayerWeights& WeightsOf(int64_t layer) const;
+  const LayerEdits* EditsOf(int64_t layer) const;
+  void PrepareOwnKeys(const LayerEdits* edits);
   void ProjectRows(int64_t layer, const model::LayerWeights& weights, int64_t first, int64_t rows);
   at::Tensor Logits() const;
   void ForEachChunk(const std::function<void(int64_t first, int64_t rows)>& work) const;
@@ -60,8 +68,10 @@ class Run {
   Observer& observer_;
   const int64_t tokens_;
   const int64_t first_layer_, end_layer_;
+  EditsByLayer edits_;
   RotaryTable rotary_;
   Attention attention_;
+  OwnKeys own_keys_;          // of the layer in hand
   at::Tensor queries_;        // [N, H, D] fp32; after attention the heads' outputs
   at::Tensor keys_, values_;  // [G, N, D] fp32
   at::Tensor hidden_;         // [N, d]
@@ -82,13 +92,35 @@ void Run::ForEachChunk(const std::function<void(int64_t first, int64_t rows)>& w
 }
 
 void Run::ProjectRows(int64_t layer, const model::LayerWeights& weights, int64_t first, int64_t rows) {
-  const auto [query, key, value] = ProjectHeads(hidden_.narrow(0, first, rows), weights, config_);
+  const LayerEdits* edits = EditsOf(layer);
+  HeadRows raw = RawHeads(hidden_.narrow(0, first, rows), weights, config_);
+  if (edits != nullptr) edits->AtProjection(raw.query, raw.key, first);
+  const auto [query, key, value] = NormedHeads(raw, weights, config_);
+  raw = {};
+  if (edits != nullptr) edits->BeforeRope(query, key, first);
   const at::Tensor query_rot = RoundedTo(model_.dtype, rotary_.Rotate(query, first));
   const at::Tensor key_rot = RoundedTo(model_.dtype, rotary_.Rotate(key, first));
+  at::Tensor own_keys;
+  if (edits != nullptr) own_keys = edits->AfterRope(query, key, query_rot, key_rot, first);
+  if (own_keys.defined()) own_keys_.keys.narrow(1, first, rows).copy_(own_keys.transpose(0, 1));
   queries_.narrow(0, first, rows).copy_(query_rot);
   keys_.narrow(1, first, rows).copy_(key_rot.transpose(0, 1));
   values_.narrow(1, first, rows).copy_(value.transpose(0, 1));
-  observer_.Projected({layer, first, query, key, query_rot, key_rot});
+  observer_.Projected({layer, first, query, key, query_rot, key_rot, value, own_keys});
+}
+
+const LayerEdits* Run::EditsOf(int64_t layer) const {
+  const auto edits = edits_.find(layer);
+  return edits == edits_.end() ? nullptr : &edits->second;
+}
+
+void Run::PrepareOwnKeys(const LayerEdits* edits) {
+  own_keys_ = {};
+  if (edits == nullptr || edits->own_heads().empty()) return;
+  own_keys_.heads = edits->own_heads();
+  own_keys_.from = edits->own_from();
+  own_keys_.keys = at::empty({static_cast<int64_t>(own_keys_.heads.size()), tokens_, config_.head_dim},
+                             queries_.options());
 }
 
 const model::LayerWeights& Run::WeightsOf(int64_t layer) const {
@@ -103,10 +135,13 @@ absl::Status Run::RunLayer(int64_t layer) {
   const bool outputs = options_.outputs || layer + 1 < config_.layers;
   const bool observed = observer_.WantsProbabilities(layer);
   const model::LayerWeights weights = ForProducts(WeightsOf(layer), ProductType(model_.dtype, model_.device));
+  const LayerEdits* edits = EditsOf(layer);
+  PrepareOwnKeys(edits);
   ForEachChunk([&](int64_t first, int64_t rows) { ProjectRows(layer, weights, first, rows); });
   if (!outputs && !observed) return absl::OkStatus();
-  if (!attention_.Run({layer, RuleOf(config_, layer), observed ? &observer_ : nullptr, outputs}, queries_,
-                      keys_, values_)) {
+  const OwnKeys* own = own_keys_.heads.empty() ? nullptr : &own_keys_;
+  if (!attention_.Run({layer, RuleOf(config_, layer), observed ? &observer_ : nullptr, outputs, own},
+                      queries_, keys_, values_)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "layer ", layer, ": an attention logit is NaN or infinite; the checkpoint's weights do not ",
         "compute in this dtype (FLOAT32 or BFLOAT16 reach further than FLOAT16)"));
@@ -114,6 +149,7 @@ absl::Status Run::RunLayer(int64_t layer) {
   if (!outputs) return absl::OkStatus();
   ForEachChunk([&](int64_t first, int64_t rows) {
     at::Tensor residual = hidden_.narrow(0, first, rows);
+    if (edits != nullptr) edits->AtOutput(queries_.narrow(0, first, rows), first);
     FinishLayer(residual, queries_.narrow(0, first, rows), weights, config_);
   });
   return absl::OkStatus();
@@ -171,6 +207,9 @@ absl::StatusOr<at::Tensor> Forward(const model::LoadedModel& model, std::span<co
                                    const ForwardOptions& options, Observer& observer) {
   ROPELAB_RETURN_IF_ERROR(CheckPrompt(ids, model.config));
   ROPELAB_RETURN_IF_ERROR(CheckReach(model, static_cast<int64_t>(ids.size()), options));
+  if (options.head_edits != nullptr) {
+    ROPELAB_RETURN_IF_ERROR(CheckEdits(*options.head_edits, model.config));
+  }
   at::NoGradGuard no_gradients;
   return Run(model, ids, options, observer).Go();
 }
@@ -191,7 +230,7 @@ int64_t ForwardBytes(const model::LoadedModel& model, int64_t tokens, int64_t lo
           ? 0
           : wide * (2 * c.hidden_size * (c.query_heads + c.kv_heads) * c.head_dim +
                     3 * c.hidden_size * c.intermediate_size + c.vocabulary * c.hidden_size);
-  return kept + chunk + scratch + logits + widened;
+  return kept + chunk + scratch + logits + widened + model::WidenedBytes(model.weights);
 }
 
 }  // namespace ropelab::engine

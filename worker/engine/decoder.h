@@ -41,7 +41,8 @@ struct ForwardOptions {
   bool outputs = true;
   // Null: the model as it is. Must outlive the pass.
   const EditedLayers* edited_layers = nullptr;
-  // Null: none. Must outlive the pass.
+  // Null: none. Must outlive the pass. What changes nothing (no dims, a factor of 1) moves no bit; what is
+  // edited in layers that the pass does not reach is passed over.
   const HeadEdits* head_edits = nullptr;
   // Where the pass starts; absent: at the embedding. From what an earlier pass showed, the same bits follow.
   std::optional<LayerInput> start = std::nullopt;
@@ -56,13 +57,15 @@ absl::Status CheckPrompt(std::span<const int32_t> ids, const formats::ModelConfi
 
 // Runs one prompt. Row-wise parts run in chunks of kRowChunk rows and attention in blocks, one thread each,
 // so bits do not depend on the number of threads as long as products inside a thread do not. Returns logits
-// [logit_rows, V], fp32 (rounded to the activations' dtype). Errors: CheckPrompt's; INVALID_ARGUMENT for a
-// start or an end that is not in the model or does not fit the prompt; FAILED_PRECONDITION naming the layer
-// where a logit is not finite; what the observer returns. libtorch's exceptions pass through.
+// [logit_rows, V], fp32 (rounded to the activations' dtype). Errors: CheckPrompt's, CheckEdits';
+// INVALID_ARGUMENT for a start or an end that is not in the model or does not fit the prompt;
+// FAILED_PRECONDITION naming the layer where a logit is not finite; what the observer returns. libtorch's
+// exceptions pass through.
 absl::StatusOr<at::Tensor> Forward(const model::LoadedModel& model, std::span<const int32_t> ids,
                                    const ForwardOptions& options, Observer& observer);
 
-// Bytes that Forward allocates at most beside the weights, with `threads` threads.
+// Bytes that Forward allocates at most beside the weights, with `threads` threads; under edits OwnKeyBytes
+// besides.
 int64_t ForwardBytes(const model::LoadedModel& model, int64_t tokens, int64_t logit_rows, int threads);
 
 }  // namespace ropelab::engine

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -51,6 +53,14 @@ int64_t FirstEditedLayer(const HeadEdits& edits, const formats::ModelConfig& con
   int64_t first = config.layers;
   for (const HeadEdit& edit : edits) first = std::min(first, edit.layer);
   return first;
+}
+
+int64_t OwnKeyBytes(const HeadEdits& edits, const formats::ModelConfig& config, int64_t positions) {
+  std::set<std::pair<int64_t, int64_t>> own;
+  for (const HeadEdit& edit : edits) {
+    if (edit.kind == EditKind::kUnrotate && !edit.dims.empty()) own.insert({edit.layer, edit.head});
+  }
+  return static_cast<int64_t>(own.size() * sizeof(float)) * config.head_dim * positions;
 }
 
 }  // namespace ropelab::engine

@@ -44,4 +44,8 @@ absl::Status CheckEdits(const HeadEdits& edits, const formats::ModelConfig& conf
 // The first layer that an edit touches; the number of layers where there is none.
 int64_t FirstEditedLayer(const HeadEdits& edits, const formats::ModelConfig& config);
 
+// Bytes of the keys that heads with unrotated pairs have for themselves, fp32, at `positions` positions: of
+// all layers together.
+int64_t OwnKeyBytes(const HeadEdits& edits, const formats::ModelConfig& config, int64_t positions);
+
 }  // namespace ropelab::engine

@@ -35,7 +35,8 @@ absl::StatusOr<std::vector<std::vector<int32_t>>> AnswerGreedily(const model::Lo
                                                                  const GreedyOptions& options,
                                                                  absl::FunctionRef<absl::Status()> progress);
 
-// Bytes beside the weights, at most.
+// Bytes beside the weights, at most. On top come, of each condition, its edited layers and twice the
+// OwnKeyBytes of its edits over prompt and answer.
 int64_t AnswerGreedilyBytes(const model::LoadedModel& model, int64_t tokens, int64_t conditions,
                             int64_t most_tokens, int threads);
 

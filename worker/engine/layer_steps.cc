@@ -25,13 +25,17 @@ at::Tensor BlockOutput(const at::Tensor& output, const at::Tensor& weight, const
   return config.norm_placement == NormPlacement::kBefore ? output : Norm(output, weight, config);
 }
 
-// projected [rows, heads * D] as [rows, heads, D] after the norm of queries and keys.
-at::Tensor NormedHeads(const at::Tensor& projected, int64_t heads, const at::Tensor& weight,
-                       const ModelConfig& config) {
-  const at::Tensor whole =
-      config.query_key_norm == QueryKeyNorm::kAllHeads ? Norm(projected, weight, config) : projected;
-  const at::Tensor split = whole.view({whole.size(0), heads, config.head_dim});
-  return config.query_key_norm == QueryKeyNorm::kPerHead ? Norm(split, weight, config) : split;
+// heads [rows, heads, D] after the norm of queries and keys.
+at::Tensor NormedRows(const at::Tensor& heads, const at::Tensor& weight, const ModelConfig& config) {
+  switch (config.query_key_norm) {
+    case QueryKeyNorm::kAllHeads:
+      return Norm(heads.reshape({heads.size(0), -1}), weight, config).view(heads.sizes());
+    case QueryKeyNorm::kPerHead:
+      return Norm(heads, weight, config);
+    case QueryKeyNorm::kNone:
+      break;
+  }
+  return heads;
 }
 
 }  // namespace
@@ -51,15 +55,24 @@ at::Tensor AttentionInput(const at::Tensor& residual, const model::LayerWeights&
   return BlockInput(residual, weights.attention_norm, config);
 }
 
+HeadRows RawHeads(const at::Tensor& residual, const model::LayerWeights& weights, const ModelConfig& config) {
+  const at::Tensor x = AttentionInput(residual, weights, config);
+  const auto project = [&](const at::Tensor& weight, const at::Tensor& bias, int64_t heads) {
+    return Linear(x, weight, bias).view({x.size(0), heads, config.head_dim});
+  };
+  return {project(weights.query, weights.query_bias, config.query_heads),
+          project(weights.key, weights.key_bias, config.kv_heads),
+          project(weights.value, weights.value_bias, config.kv_heads)};
+}
+
+HeadRows NormedHeads(const HeadRows& raw, const model::LayerWeights& weights, const ModelConfig& config) {
+  return {NormedRows(raw.query, weights.query_norm, config).to(at::kFloat),
+          NormedRows(raw.key, weights.key_norm, config).to(at::kFloat), raw.value.to(at::kFloat)};
+}
+
 HeadRows ProjectHeads(const at::Tensor& residual, const model::LayerWeights& weights,
                       const ModelConfig& config) {
-  const at::Tensor x = AttentionInput(residual, weights, config);
-  const at::Tensor query = Linear(x, weights.query, weights.query_bias);
-  const at::Tensor key = Linear(x, weights.key, weights.key_bias);
-  const at::Tensor value = Linear(x, weights.value, weights.value_bias);
-  return {NormedHeads(query, config.query_heads, weights.query_norm, config).to(at::kFloat),
-          NormedHeads(key, config.kv_heads, weights.key_norm, config).to(at::kFloat),
-          value.view({x.size(0), config.kv_heads, config.head_dim}).to(at::kFloat)};
+  return NormedHeads(RawHeads(residual, weights, config), weights, config);
 }
 
 void FinishLayer(at::Tensor& residual, const at::Tensor& heads, const model::LayerWeights& weights,

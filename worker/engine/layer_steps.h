@@ -30,6 +30,13 @@ struct HeadRows {
 HeadRows ProjectHeads(const at::Tensor& residual, const model::LayerWeights& weights,
                       const formats::ModelConfig& config);
 
+// ProjectHeads in its two halves, for what acts between them. The first: after the bias and before any norm
+// of queries and keys, same shapes, in the activations' dtype. The second takes what the first gave.
+HeadRows RawHeads(const at::Tensor& residual, const model::LayerWeights& weights,
+                  const formats::ModelConfig& config);
+HeadRows NormedHeads(const HeadRows& raw, const model::LayerWeights& weights,
+                     const formats::ModelConfig& config);
+
 // heads [rows, H, D] fp32, attention's outputs. Adds the attention block to the residual, then the MLP, in
 // place.
 void FinishLayer(at::Tensor& residual, const at::Tensor& heads, const model::LayerWeights& weights,

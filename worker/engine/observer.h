@@ -27,12 +27,17 @@ struct ProbabilityBlock {
   at::Tensor probabilities;  // [heads, rows, keys], contiguous; valid during the call only
 };
 
-// Queries and keys of one layer, fp32 (rounded to the activations' dtype). Valid during the call only.
+// Queries, keys and values of one layer, fp32 (rounded to the activations' dtype), as head edits left them.
+// Valid during the call only.
 struct ProjectedRows {
   int64_t layer = 0;
   int64_t first_row = 0;
   at::Tensor query_pre, key_pre;  // [rows, H, D], [rows, G, D]: after bias and q/k norm, before RoPE
   at::Tensor query_rot, key_rot;  // the same after RoPE
+  at::Tensor value = {};          // [rows, G, D]
+  // [rows, U, D]: the keys after RoPE as the heads with unrotated pairs see them, ascending; undefined where
+  // there are none.
+  at::Tensor own_keys = {};
 };
 
 class Observer {

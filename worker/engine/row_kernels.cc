@@ -148,4 +148,14 @@ ROPELAB_VECTOR_CLONES void WeightsTimesValues(const float* weights, const float*
   }
 }
 
+ROPELAB_VECTOR_CLONES void AddWeightsTimesValues(const float* weights, const float* values, int64_t dims,
+                                                 int64_t n, float* output) {
+  for (int64_t t = 0; t < n; ++t) {
+    const float w = weights[t];
+    const float* row = values + t * dims;
+#pragma GCC ivdep
+    for (int64_t d = 0; d < dims; ++d) output[d] += w * row[d];
+  }
+}
+
 }  // namespace ropelab::engine

@@ -34,4 +34,7 @@ void QueryTimesKeys(const float* query, const float* keys, int64_t dims, int64_t
 // output[d] = sum over t of weights[t] * values[t * dims + d], in ascending t.
 void WeightsTimesValues(const float* weights, const float* values, int64_t dims, int64_t n, float* output);
 
+// output[d] += the same sum, term after term.
+void AddWeightsTimesValues(const float* weights, const float* values, int64_t dims, int64_t n, float* output);
+
 }  // namespace ropelab::engine

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "common/status_macros.h"
 #include "worker/engine/edited_weights.h"
@@ -17,23 +18,21 @@ namespace {
 
 constexpr char kArtifact[] = "tensors.safetensors";
 
-absl::StatusOr<engine::LowRanks> ReadEdits(const v1::InspectionTensors& request,
-                                           const formats::ModelConfig& config) {
-  return ReadLowRanks(request.interventions(), "inspection.interventions", config);
+// Token ids have no question.
+absl::StatusOr<ReadEdits> EditsOf(const v1::InspectionTensors& request, const formats::ModelConfig& config) {
+  return ReadInterventions(request.interventions(), "inspection.interventions", config,
+                           /*question_start=*/std::nullopt);
 }
 
 }  // namespace
 
 absl::StatusOr<Outcome> MeasureInspection(const v1::InspectionTensors& request,
                                           const model::LoadedModel& model, Recorder& recorder) {
-  ROPELAB_ASSIGN_OR_RETURN(const engine::LowRanks edits, ReadEdits(request, model.config));
-  engine::EditedLayers edited;
-  for (const auto& [matrix, rank] : edits) {
-    if (!edited.contains(matrix.layer))
-      edited[matrix.layer] = engine::LowRankLayer(model, matrix.layer, edits);
-  }
+  ROPELAB_ASSIGN_OR_RETURN(const ReadEdits edits, EditsOf(request, model.config));
+  const engine::EditedLayers edited = MakeEditedLayers(model, edits.ranks);
   engine::ForwardOptions options;
   options.edited_layers = &edited;
+  options.head_edits = &edits.heads;
   const TokenIds ids(request.token_ids().ids().begin(), request.token_ids().ids().end());
   const std::vector<std::string> names(request.dump().begin(), request.dump().end());
   ROPELAB_ASSIGN_OR_RETURN(const auto tensors, engine::InspectPrompt(model, ids, names, options));
@@ -52,9 +51,11 @@ int64_t InspectionTensorsBytes(const v1::InspectionTensors& request, const model
   const std::vector<std::string> names(request.dump().begin(), request.dump().end());
   const int64_t tokens = std::min<int64_t>(request.token_ids().ids_size(), model.config.max_positions);
   const int threads = at::get_num_threads();
-  const auto edits = ReadEdits(request, model.config);
-  return engine::InspectionBytes(model, tokens, names, threads) +
-         (edits.ok() ? engine::LowRankBytes(model, *edits, threads) : 0);
+  const int64_t plain = engine::InspectionBytes(model, tokens, names, threads);
+  const auto edits = EditsOf(request, model.config);
+  if (!edits.ok()) return plain;  // refused by MeasureInspection with a better word than a size
+  return plain + engine::LowRankBytes(model, edits->ranks, threads) +
+         engine::OwnKeyBytes(edits->heads, model.config, tokens);
 }
 
 }  // namespace ropelab::measure

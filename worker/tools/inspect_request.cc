@@ -38,10 +38,25 @@ std::string ParseJson(const std::string& text, v1::ExperimentSpec& spec) {
   return status.ok() ? "" : status.ToString();
 }
 
-// As the server resolves it: a low-rank edit that names no matrix is one of both.
-void ResolveMatrices(v1::Inspection& inspection) {
-  for (v1::Intervention& edit : *inspection.mutable_interventions()) {
-    if (!edit.has_low_rank() || edit.low_rank().matrices_size() > 0) continue;
+template <typename Edit>
+void ResolvePositions(Edit& edit) {
+  if (!edit.has_positions() && !edit.has_position_range()) edit.set_positions(v1::EditPositions::ALL);
+}
+
+template <typename Edit>
+void ResolveDims(Edit& edit) {
+  if (!edit.has_target()) edit.set_target(v1::Target::QUERY);
+  if (!edit.has_stage()) edit.set_stage(v1::EditStage::PRE_ROPE);
+  ResolvePositions(edit);
+}
+
+// What is left out becomes what the server writes into a resolved spec.
+void ResolveEdit(v1::Intervention& edit) {
+  if (edit.has_zero_head()) ResolvePositions(*edit.mutable_zero_head());
+  if (edit.has_zero_dims()) ResolveDims(*edit.mutable_zero_dims());
+  if (edit.has_unrotate()) ResolvePositions(*edit.mutable_unrotate());
+  if (edit.has_scale_dims()) ResolveDims(*edit.mutable_scale_dims());
+  if (edit.has_low_rank() && edit.low_rank().matrices().empty()) {
     edit.mutable_low_rank()->add_matrices(v1::Matrix::QUERY);
     edit.mutable_low_rank()->add_matrices(v1::Matrix::KEY);
   }
@@ -96,7 +111,7 @@ absl::StatusOr<v1::ExperimentSpec> ReadInspectionSpec(const std::string& path) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " holds no inspection { ... }, which `inspect` needs"));
   }
-  ResolveMatrices(*spec.mutable_inspection());
+  for (v1::Intervention& edit : *spec.mutable_inspection()->mutable_interventions()) ResolveEdit(edit);
   return spec;
 }
 

@@ -16,8 +16,9 @@ absl::StatusOr<v1::TokenIds> ReadTokenIds(const std::string& text);
 // Names separated by commas.
 std::vector<std::string> ReadNames(const std::string& text);
 
-// An ExperimentSpec with an inspection: JSON when the file's name ends in .json, else text format. A low-rank
-// edit that names no matrices gets both. Errors name the file.
+// An ExperimentSpec with an inspection: JSON when the file's name ends in .json, else text format. What an
+// intervention leaves out is written out as the server does: target QUERY, stage PRE_ROPE, positions ALL,
+// both matrices. Errors name the file.
 absl::StatusOr<v1::ExperimentSpec> ReadInspectionSpec(const std::string& path);
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);
