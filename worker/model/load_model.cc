@@ -13,6 +13,7 @@
 #include "worker/formats/checkpoint.h"
 #include "worker/formats/families.h"
 #include "worker/formats/mapped_pages.h"
+#include "worker/model/int8_weights.h"
 #include "worker/model/loaded_model.h"
 #include "worker/model/tensor_reader.h"
 #include "worker/model/weight_slots.h"
@@ -23,9 +24,11 @@ namespace {
 using Progress = absl::FunctionRef<void(int64_t done, int64_t total)>;
 
 absl::Status CheckDtype(at::ScalarType dtype) {
-  if (dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("dtype ", c10::toString(dtype),
-                                                 " is not computed with; use float32, bfloat16 or float16"));
+  if (dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf || dtype == kInt8Weights) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "dtype ", c10::toString(dtype), " is not computed with; use float32, bfloat16, float16 or int8"));
 }
 
 absl::Status CheckMemory(const std::string& directory, int64_t bytes, int64_t limit, at::ScalarType dtype) {
@@ -33,7 +36,7 @@ absl::Status CheckMemory(const std::string& directory, int64_t bytes, int64_t li
   return absl::ResourceExhaustedError(absl::StrFormat(
       "%s: the weights need %d bytes (%.2f GiB) in %s, %d (%.2f GiB) may be used; raise --memory-limit%s",
       directory, bytes, static_cast<double>(bytes) / (1 << 30), c10::toString(dtype), limit,
-      static_cast<double>(limit) / (1 << 30), dtype == at::kFloat ? " or use a 16-bit dtype" : ""));
+      static_cast<double>(limit) / (1 << 30), dtype == at::kFloat ? " or use a 16-bit dtype or int8" : ""));
 }
 
 // Some tools keep only lm_head of the two tied names.
@@ -71,8 +74,24 @@ absl::Status CheckTiedNames(const formats::Checkpoint& checkpoint, const std::st
       output->name, " out"));
 }
 
+absl::Status ReadSlot(const WeightSlot& slot, const formats::TensorEntry& entry,
+                      const std::shared_ptr<const formats::Checkpoint>& checkpoint, at::ScalarType dtype,
+                      const LoadedModel& model) {
+  const std::string where =
+      absl::StrCat((std::filesystem::path(model.directory) / entry.file).string(), ": tensor ", slot.name);
+  if (dtype != kInt8Weights || slot.scale == nullptr) {
+    ROPELAB_ASSIGN_OR_RETURN(*slot.place, ReadTensor(entry, checkpoint, model.dtype, model.device, where));
+    return absl::OkStatus();
+  }
+  ROPELAB_ASSIGN_OR_RETURN(const Int8Rows rows, ReadInt8(entry, where));
+  *slot.place = rows.values.to(model.device);
+  *slot.scale = rows.scale.to(model.device);
+  return absl::OkStatus();
+}
+
 absl::Status ReadWeights(const std::shared_ptr<const formats::Checkpoint>& checkpoint,
-                         const std::vector<WeightSlot>& slots, LoadedModel* model, Progress progress) {
+                         const std::vector<WeightSlot>& slots, at::ScalarType dtype, LoadedModel* model,
+                         Progress progress) {
   int64_t total = 0;
   for (const WeightSlot& slot : slots)
     total += static_cast<int64_t>(checkpoint->Find(slot.name)->bytes.size());
@@ -81,9 +100,7 @@ absl::Status ReadWeights(const std::shared_ptr<const formats::Checkpoint>& check
   progress(done, total);
   for (const WeightSlot& slot : slots) {
     const formats::TensorEntry& entry = *checkpoint->Find(slot.name);
-    const std::string where =
-        absl::StrCat((std::filesystem::path(model->directory) / entry.file).string(), ": tensor ", slot.name);
-    ROPELAB_ASSIGN_OR_RETURN(*slot.place, ReadTensor(entry, checkpoint, model->dtype, model->device, where));
+    ROPELAB_RETURN_IF_ERROR(ReadSlot(slot, entry, checkpoint, dtype, *model));
     done += static_cast<int64_t>(entry.bytes.size());
     progress(done, total);
   }
@@ -104,7 +121,7 @@ absl::StatusOr<Opened> OpenModel(const std::string& directory, at::ScalarType dt
   Opened opened;
   LoadedModel& model = *opened.model;
   model.directory = directory;
-  model.dtype = dtype;
+  model.dtype = dtype == kInt8Weights ? at::kFloat : dtype;
   ROPELAB_ASSIGN_OR_RETURN(model.config, formats::ReadConfig(directory));
   const formats::Family* family = formats::FindFamily(model.config.family);
   ROPELAB_ASSIGN_OR_RETURN(formats::Checkpoint checkpoint, formats::Checkpoint::Open(directory));
@@ -125,7 +142,7 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> Load(const std::string& direc
   ROPELAB_RETURN_IF_ERROR(CheckMemory(directory, model.bytes, memory_limit, dtype));
   const formats::WeightNames& names = formats::FindFamily(model.config.family)->names;
   ROPELAB_RETURN_IF_ERROR(CheckTiedNames(*opened.checkpoint, directory, model.config, names));
-  ROPELAB_RETURN_IF_ERROR(ReadWeights(opened.checkpoint, opened.slots, &model, progress));
+  ROPELAB_RETURN_IF_ERROR(ReadWeights(opened.checkpoint, opened.slots, dtype, &model, progress));
   if (model.config.tied_embeddings) model.weights.lm_head = model.weights.embedding;
   model.inv_freq = formats::InverseFrequencies(model.config);
   return opened.model;

@@ -16,6 +16,10 @@ namespace ropelab::model {
 
 // Projections are [out, in] as Hugging Face stores them, contiguous. An undefined tensor is a part that the
 // family lacks.
+//
+// Of a model that was loaded as INT8 the seven projections are int8, and each has a scale per row: the
+// number that row r stands for is weight[r] * scale[r] (int8_weights.h). Of all others the scales are
+// undefined. What reads a projection by itself widens it first, with WidenedRows.
 struct LayerWeights {
   at::Tensor attention_norm;     // [d]; undefined with NormPlacement::kAfter
   at::Tensor query, key, value;  // [H*D, d], [G*D, d], [G*D, d]
@@ -30,6 +34,8 @@ struct LayerWeights {
   at::Tensor down;  // [d, m]
   at::Tensor down_bias;
   at::Tensor mlp_out_norm;  // [d], of what the MLP adds; undefined with kBefore
+  // [out] fp32 each; INT8 alone.
+  at::Tensor query_scale, key_scale, value_scale, output_scale, gate_scale, up_scale, down_scale;
 };
 
 struct Weights {
@@ -42,18 +48,22 @@ struct Weights {
 struct LoadedModel {
   std::string directory;
   formats::ModelConfig config;
-  at::ScalarType dtype;  // of the projections and activations
+  at::ScalarType dtype;  // of the activations and of all weights, but for INT8's projections
   at::Device device = at::kCPU;
   Weights weights;
   std::vector<double> inv_freq;  // of a short prompt; formats::InverseFrequencies gives a length's own
   int64_t bytes = 0;             // resident
 };
 
+// What asks for INT8 weights where a dtype is named: projections as int8_weights.h says, everything else and
+// the activations in fp32, so that LoadedModel::dtype is kFloat.
+inline constexpr at::ScalarType kInt8Weights = at::kChar;
+
 // Device choice for the whole process lives here.
 absl::StatusOr<at::Device> ParseDevice(const std::string& name);  // "cpu", "cuda:0"
 
-// Bytes that the weights will take in `dtype`. Reads config.json and the shards' headers alone, with the
-// errors that LoadModel has for them.
+// Bytes that the weights will take in `dtype`: kFloat, kBFloat16, kHalf or kInt8Weights. Reads config.json
+// and the shards' headers alone, with the errors that LoadModel has for them.
 absl::StatusOr<int64_t> ModelBytes(const std::string& directory, at::ScalarType dtype);
 
 // Reads config.json and every shard. Errors name the file and the tensor: missing, wrong shape or dtype, NaN

@@ -16,7 +16,8 @@ namespace ropelab::model {
 struct WeightSlot {
   std::string name;
   std::vector<int64_t> shape;
-  at::Tensor* place;  // within `weights`
+  at::Tensor* place;            // within `weights`
+  at::Tensor* scale = nullptr;  // of a projection: where its scales go when it is loaded as INT8
 };
 
 // Sizes weights->layers and lists every slot in the order of computation. A tied lm_head has no slot. The
@@ -24,7 +25,7 @@ struct WeightSlot {
 std::vector<WeightSlot> WeightSlots(const formats::ModelConfig& config, const formats::WeightNames& names,
                                     Weights* weights);
 
-// Bytes of all slots in `dtype`.
+// Bytes of all slots in `dtype`; in kInt8Weights a projection takes a byte an element and 4 a row.
 int64_t SlotBytes(const std::vector<WeightSlot>& slots, at::ScalarType dtype);
 
 // Compares the checkpoint with the slots before anything is read: missing, wrong shape, a dtype that is no
