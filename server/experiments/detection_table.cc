@@ -89,6 +89,7 @@ absl::StatusOr<std::vector<HeadFigures>> ReadHeadFigures(const v1::TableSlice& h
   ROPELAB_ASSIGN_OR_RETURN(const v1::Column* const score, ColumnOf(head_scores, "score"));
   ROPELAB_ASSIGN_OR_RETURN(const v1::Column* const samples, ColumnOf(head_scores, "samples"));
   ROPELAB_ASSIGN_OR_RETURN(const v1::Column* const hits, ColumnOf(head_scores, "hits"));
+  ROPELAB_ASSIGN_OR_RETURN(const v1::Column* const retrieval, ColumnOf(head_scores, "retrieval"));
   const std::string wanted = MetricName(metric), mass = MetricName(v1::Metric::MASS),
                     argmax = MetricName(v1::Metric::ARGMAX);
   struct Joined {
@@ -109,6 +110,7 @@ absl::StatusOr<std::vector<HeadFigures>> ReadHeadFigures(const v1::TableSlice& h
     if (of == wanted) {
       figures.score = score->reals(row);
       figures.samples = samples->integers(row);
+      figures.retrieval = retrieval->integers(row) != 0;
       joined.has_score = true;
     }
     if (of == mass) {

@@ -21,6 +21,10 @@ void CheckOffsetsGiven(const v1::FrequencyAnalysis& analysis, Problems& problems
   if (!at_lag && analysis.removals().empty()) {
     return;
   }
+  if (analysis.heads().has_retrieval() || analysis.heads().has_imported()) {
+    problems.Add(At(analysis.heads().has_retrieval() ? "heads.retrieval" : "heads.imported"), "",
+                 "such heads have no offset of a slash; say active_average: ABS and leave removals out");
+  }
   for (int i = 0; i < analysis.heads().list().head_size(); ++i) {
     if (analysis.heads().list().head(i).has_offset()) {
       continue;

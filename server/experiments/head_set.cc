@@ -8,6 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "server/experiments/head_set_scored.h"
+#include "server/experiments/retrieval_labels.h"
 
 namespace ropelab::experiments {
 namespace {
@@ -155,13 +157,15 @@ void ResolveHeadSet(const v1::HeadSet& set, const std::string& path, const Facts
       ResolveSlashDominant(set.slash_dominant(), path, problems);
       return;
     case v1::HeadSet::kRetrieval:
-      problems.Add(path + ".retrieval", "", "is not built in this version; use list or slash_dominant");
+      ResolveRetrievalHeads(set.retrieval(), path + ".retrieval", problems);
       return;
     case v1::HeadSet::kImported:
-      problems.Add(path + ".imported", "", "is not built in this version; use list or slash_dominant");
+      ResolveImportedHeads(set.imported(), path + ".imported", facts, problems);
       return;
     case v1::HeadSet::SET_NOT_SET:
-      problems.Add(path, "", "name the heads: list { head { layer head } } or slash_dominant { experiment }");
+      problems.Add(path, "",
+                   "name the heads: list { head { layer head } }, slash_dominant { experiment }, retrieval { "
+                   "experiment } or imported { name }");
       return;
   }
 }
@@ -170,6 +174,12 @@ absl::StatusOr<std::vector<NamedHead>> HeadsOf(const v1::HeadSet& set, const Con
                                                const std::string& model, int64_t seed) {
   if (set.has_slash_dominant()) {
     return SlashDominantOf(set.slash_dominant(), context, model, seed);
+  }
+  if (set.has_retrieval()) {
+    return RetrievalHeadsOf(set.retrieval(), context, model, seed);
+  }
+  if (set.has_imported()) {
+    return ImportedHeadsOf(set.imported(), context);
   }
   if (!set.has_list()) {
     return absl::InternalError("the set of heads was not resolved before it was planned");
@@ -188,11 +198,18 @@ absl::StatusOr<std::vector<NamedHead>> HeadsOf(const v1::HeadSet& set, const Con
 absl::StatusOr<std::vector<NamedHead>> DetectedHeadsOf(const v1::HeadSet& set, const Context& context,
                                                        const std::string& model, int64_t seed) {
   ROPELAB_ASSIGN_OR_RETURN(std::vector<NamedHead> heads, HeadsOf(set, context, model, seed));
-  if (!set.has_slash_dominant()) {
+  v1::HeadSet detected;
+  if (set.has_slash_dominant()) {
+    detected.mutable_slash_dominant()->set_experiment(set.slash_dominant().experiment());
+  } else if (set.has_retrieval()) {
+    detected.mutable_retrieval()->set_experiment(set.retrieval().experiment());
+    detected.mutable_retrieval()->set_metric(set.retrieval().metric());
+  } else if (set.has_imported()) {
+    detected.mutable_imported()->set_name(set.imported().name());
+    detected.mutable_imported()->set_threshold(kDefaultRetrievalThreshold);
+  } else {
     return heads;
   }
-  v1::HeadSet detected;
-  detected.mutable_slash_dominant()->set_experiment(set.slash_dominant().experiment());
   ROPELAB_ASSIGN_OR_RETURN(const std::vector<NamedHead> others, HeadsOf(detected, context, model, seed));
   heads.insert(heads.end(), others.begin(), others.end());
   const auto place = [](const NamedHead& head) { return std::tie(head.layer, head.head); };

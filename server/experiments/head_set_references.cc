@@ -13,18 +13,20 @@ namespace ropelab::experiments {
 namespace {
 
 struct Reference {
-  std::string path, experiment;
-  bool slash = false;  // else retrieval heads
+  std::string path, experiment;                   // the path is the set's
+  const v1::RetrievalHeads* retrieval = nullptr;  // else slash-dominant heads
+
+  std::string Field() const { return path + ".experiment"; }
 };
 
 void Collect(const google::protobuf::Message& message, const std::string& path,
              std::vector<Reference>& references) {
   if (const auto* slash = dynamic_cast<const v1::SlashDominantHeads*>(&message); slash != nullptr) {
-    references.push_back({path + ".experiment", slash->experiment(), true});
+    references.push_back({path, slash->experiment()});
     return;
   }
   if (const auto* retrieval = dynamic_cast<const v1::RetrievalHeads*>(&message); retrieval != nullptr) {
-    references.push_back({path + ".experiment", retrieval->experiment(), false});
+    references.push_back({path, retrieval->experiment(), retrieval});
     return;
   }
   const google::protobuf::Reflection* reflection = message.GetReflection();
@@ -72,19 +74,52 @@ bool Reaches(const std::vector<v1::ExperimentSpec>& specs, const v1::ExperimentS
   return false;
 }
 
+// Whether the other experiment finds such heads at all.
+bool CheckKind(const v1::ExperimentSpec& source, const Reference& reference, Problems& problems) {
+  const std::string kind = KindOf(source);
+  if (reference.retrieval == nullptr && kind != "slash_detection" && kind != "ood_test") {
+    problems.Add(
+        reference.Field(), reference.experiment,
+        absl::StrCat("is a ", kind, ", which finds no slash-dominant heads; name a slash_detection"));
+    return false;
+  }
+  if (reference.retrieval != nullptr && kind != "retrieval_detection") {
+    problems.Add(reference.Field(), reference.experiment,
+                 absl::StrCat("is a ", kind, ", which finds no retrieval heads; name a retrieval_detection"));
+    return false;
+  }
+  return true;
+}
+
+void CheckMetric(const v1::ExperimentSpec& source, const Reference& reference, Problems& problems) {
+  const auto& metrics = source.retrieval_detection().metrics();
+  const v1::Metric::Value metric = reference.retrieval->metric();
+  if (std::find(metrics.begin(), metrics.end(), static_cast<int>(metric)) != metrics.end()) {
+    return;
+  }
+  problems.Add(reference.path + ".metric", v1::Metric::Value_Name(metric),
+               absl::StrCat("is not measured by ", reference.experiment, ", which has ",
+                            absl::StrJoin(metrics, ", ",
+                                          [](std::string* out, int one) {
+                                            absl::StrAppend(out, v1::Metric::Value_Name(
+                                                                     static_cast<v1::Metric::Value>(one)));
+                                          }),
+                            "; add it to its metrics, or name one of these"));
+}
+
 // Models and seeds of `spec` that `source` does not run.
 void CheckCovered(const v1::ExperimentSpec& spec, const v1::ExperimentSpec& source,
                   const Reference& reference, Problems& problems) {
   for (const std::string& model : spec.models()) {
     if (std::find(source.models().begin(), source.models().end(), model) == source.models().end()) {
-      problems.Add(reference.path, reference.experiment,
+      problems.Add(reference.Field(), reference.experiment,
                    absl::StrCat("does not run model ", model, ", so it finds no heads of it; it runs ",
                                 absl::StrJoin(source.models(), ", ")));
     }
   }
   for (const uint64_t seed : spec.seeds()) {
     if (std::find(source.seeds().begin(), source.seeds().end(), seed) == source.seeds().end()) {
-      problems.Add(reference.path, reference.experiment,
+      problems.Add(reference.Field(), reference.experiment,
                    absl::StrCat("does not run seed ", seed, "; give both experiments the same seeds"));
     }
   }
@@ -116,7 +151,7 @@ void CheckReferences(const std::vector<v1::ExperimentSpec>& resolved, size_t ind
           names.push_back(other.name());
         }
       }
-      problems.Add(reference.path, reference.experiment,
+      problems.Add(reference.Field(), reference.experiment,
                    names.empty() ? "is no experiment of this submission: submit both as one study"
                                  : absl::StrCat("is no other experiment of this study; it has ",
                                                 absl::StrJoin(names, ", ")));
@@ -124,16 +159,15 @@ void CheckReferences(const std::vector<v1::ExperimentSpec>& resolved, size_t ind
     }
     std::set<std::string> seen;
     if (source == &spec || Reaches(resolved, *source, spec.name(), seen)) {
-      problems.Add(reference.path, reference.experiment,
+      problems.Add(reference.Field(), reference.experiment,
                    "takes its heads from this experiment in turn; one of them must come first");
       continue;
     }
-    const std::string kind = KindOf(*source);
-    if (reference.slash && kind != "slash_detection" && kind != "ood_test") {
-      problems.Add(
-          reference.path, reference.experiment,
-          absl::StrCat("is a ", kind, ", which finds no slash-dominant heads; name a slash_detection"));
+    if (!CheckKind(*source, reference, problems)) {
       continue;
+    }
+    if (reference.retrieval != nullptr) {
+      CheckMetric(*source, reference, problems);
     }
     CheckCovered(spec, *source, reference, problems);
   }

@@ -32,6 +32,7 @@ struct HeadFigures {
   double mass = 0;   // mean MASS on the same samples, which breaks ties
   int64_t hits = 0;  // of ARGMAX, on the same samples
   int64_t samples = 0;
+  bool retrieval = false;  // as the detection labelled it; filled where it is read from a table
 };
 
 // Indices of the heads, the best first: by score, of a tie by mass, then by layer and head.

@@ -30,13 +30,14 @@ std::set<std::string> ApplyDefaults(const v1::StudySpec& study, v1::ExperimentSp
   };
   const Kind* kind = FindKind(KindOf(spec));
   const bool takes_model = kind == nullptr || kind->needs_model;
+  const bool takes_dtype = (takes_model || kind->names_models) && (kind == nullptr || !kind->names_dtypes);
   const bool names_model = !spec.model().empty() || spec.models_size() > 0;
   take("name", spec.name().empty() && !study.name().empty(), [&] { spec.set_name(study.name()); });
   take("model", takes_model && !names_model && !study.model().empty(),
        [&] { spec.set_model(study.model()); });
   take("models", takes_model && !names_model && study.models_size() > 0,
        [&] { *spec.mutable_models() = study.models(); });
-  take("dtype", takes_model && !spec.has_dtype() && study.has_dtype(),
+  take("dtype", takes_dtype && !spec.has_dtype() && study.has_dtype(),
        [&] { spec.set_dtype(study.dtype()); });
   take("priority", !spec.has_priority() && study.has_priority(),
        [&] { spec.set_priority(study.priority()); });
@@ -57,7 +58,8 @@ ResolvedExperiment ResolveOne(const v1::ExperimentSpec& typed, const Facts& know
   result.kind = KindOf(typed);
   StrictWalk(typed, "", "", problems);
   const Kind* kind = FindKind(result.kind);
-  const Facts facts = {ResolveCommon(result.resolved, kind, known.models, problems), known.corpora};
+  const Facts facts = {ResolveCommon(result.resolved, kind, known.models, problems), known.corpora,
+                       known.scores};
   if (kind == nullptr) {
     problems.Add("kind", "", absl::StrCat("the spec says no experiment; this version runs ", BuiltKinds()));
     return result;
@@ -67,6 +69,7 @@ ResolvedExperiment ResolveOne(const v1::ExperimentSpec& typed, const Facts& know
                  absl::StrCat("is not built in this version; this version runs ", BuiltKinds()));
     return result;
   }
+  WriteHeadSetDefaults(result.resolved, facts);
   kind->experiment->Resolve(result.resolved, facts, problems);
   result.warnings = problems.warnings();
   if (problems.empty()) {
@@ -172,7 +175,7 @@ ResolvedSubmission ResolveSubmission(const v1::Submission& submission, const Cat
                  absl::StrCat("the spec is too large; at most ", kLargestSpec, " bytes"));
     return result;
   }
-  const Facts known = {catalogue.Models(), catalogue.Corpora()};
+  const Facts known = {catalogue.Models(), catalogue.Corpora(), catalogue.Scores()};
   Problems envelope;
   StrictWalk(submission, "", submission.has_study() ? "study" : "experiment", envelope);
   for (const v1::FieldProblem& problem : envelope.problems()) {
