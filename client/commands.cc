@@ -88,6 +88,46 @@ void DeclareCorpora(CLI::App* command, Options* options) {
   add->callback([options] { options->corpus_add = true; });
 }
 
+void DeclareHeads(CLI::App* command, Options* options) {
+  command->require_subcommand(0, 1);
+  const auto action = [&](const char* name, const char* summary) {
+    CLI::App* sub = command->add_subcommand(name, summary);
+    sub->callback([options, name] { options->heads_action = name; });
+    return sub;
+  };
+  CLI::App* import = action("import", "Register published scores of heads, which specs then name");
+  import->add_option("NAME", options->heads_name, "What specs call them: imported { name: \"NAME\" }")
+      ->required();
+  import
+      ->add_option(
+          "FILE", options->heads_file,
+          "JSON {\"layer-head\": [scores...]}, layers and heads from 0, at most 2 MiB; - for standard "
+          "input")
+      ->required();
+  import->footer(
+      "Example:\n"
+      "  ropelab heads import llama-2-7b scores.json\n"
+      "The same name and content again changes nothing; other content under a name is kept beside the "
+      "first.");
+  action("list", "List what is registered");
+  CLI::App* show = action("show", "Heads by threshold, and the best heads");
+  show->add_option("NAME", options->heads_name, "As registered, or NAME@HASH")->required();
+  CLI::App* overlap =
+      action("overlap", "How far the best heads are those that a retrieval detection ranks first");
+  overlap->add_option("NAME", options->heads_name, "As registered, or NAME@HASH")->required();
+  DeclareId(overlap, options);
+  overlap->add_option("--metric", options->heads_metric, "The detection's metric (default: argmax)")
+      ->type_name("METRIC");
+  overlap
+      ->add_option(
+          "--top", options->heads_top,
+          "How many of the best heads of either side are compared (default: as many as the detection "
+          "found)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  overlap->footer("Example:\n  ropelab heads overlap llama-2-7b e1 --metric copy_wu --top 30");
+}
+
 void DeclareUp(CLI::App* command, Options* options) {
   command->add_option("--data-dir", options->data_dir, "Where the server keeps everything; made when missing")
       ->type_name("DIR")
@@ -123,6 +163,11 @@ constexpr Command kCommands[] = {
      "ropelab corpora\n"
      "  ropelab corpora add moby-dick moby-dick.jsonl",
      DeclareCorpora, RunCorpora},
+    {"heads", "List published head scores; import, show, and compare them with a detection",
+     "ropelab heads import llama-2-7b scores.json\n"
+     "  ropelab heads show llama-2-7b\n"
+     "  ropelab heads overlap llama-2-7b e1 --top 30",
+     DeclareHeads, RunHeads},
     {"validate", "Check a spec and print what it would cost, without running it (asks the server)",
      "ropelab validate studies/quickstart.textproto", DeclareSpec, RunValidate},
     {"up", "Run a server and one worker on loopback, until Ctrl-C",

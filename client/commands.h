@@ -37,6 +37,9 @@ struct Options {
   std::string models_dir;
   bool corpus_add = false;  // `corpora add`, not `corpora`
   std::string corpus_name, corpus_path, corpus_kind;
+  std::string heads_action;  // import, list, show or overlap; empty: list
+  std::string heads_name, heads_file, heads_metric;
+  int64_t heads_top = 0;  // 0: as many as the detection found
   Patience patience;
 };
 
@@ -67,6 +70,7 @@ absl::StatusOr<ExitCode> RunProvenance(Session& session);
 absl::StatusOr<ExitCode> RunModels(Session& session);
 absl::StatusOr<ExitCode> RunWorkers(Session& session);
 absl::StatusOr<ExitCode> RunCorpora(Session& session);
+absl::StatusOr<ExitCode> RunHeads(Session& session);
 absl::StatusOr<ExitCode> RunUp(Session& session);
 
 // Follows `id` to its end and writes progress to `progress` (`width` columns; 0: not a terminal), summaries

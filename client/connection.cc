@@ -32,8 +32,22 @@ Connection::Connection(std::string server, std::string token)
     : server_(std::move(server)), token_(std::move(token)) {}
 
 Connection::Stub& Connection::stub() {
-  if (stub_ != nullptr) {
-    return *stub_;
+  if (stub_ == nullptr) {
+    stub_ = v1::ExperimentService::NewStub(channel());
+  }
+  return *stub_;
+}
+
+Connection::HeadScoreStub& Connection::head_scores() {
+  if (head_scores_ == nullptr) {
+    head_scores_ = v1::HeadScoreService::NewStub(channel());
+  }
+  return *head_scores_;
+}
+
+const std::shared_ptr<grpc::Channel>& Connection::channel() {
+  if (channel_ != nullptr) {
+    return channel_;
   }
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxReceiveBytes);
@@ -49,9 +63,8 @@ Connection::Stub& Connection::stub() {
   // first word.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  stub_ = v1::ExperimentService::NewStub(
-      grpc::CreateCustomChannel(server_, grpc::InsecureChannelCredentials(), arguments));
-  return *stub_;
+  channel_ = grpc::CreateCustomChannel(server_, grpc::InsecureChannelCredentials(), arguments);
+  return channel_;
 }
 
 void Connection::Prepare(grpc::ClientContext* context) const {

@@ -11,6 +11,7 @@
 #include "client/server_status.h"
 #include "grpcpp/grpcpp.h"
 #include "ropelab/v1/experiment_service.grpc.pb.h"
+#include "ropelab/v1/head_scores.grpc.pb.h"
 
 namespace ropelab::client {
 
@@ -28,22 +29,30 @@ class ServerStream;
 class Connection {
  public:
   using Stub = v1::ExperimentService::StubInterface;
+  using HeadScoreStub = v1::HeadScoreService::StubInterface;
 
   Connection(std::string server, std::string token);
 
   const std::string& server() const { return server_; }
 
   // Drops the channel with all that it remembers of failures; the next call makes a new one.
-  void Renew() { stub_.reset(); }
+  void Renew() {
+    stub_.reset();
+    head_scores_.reset();
+    channel_.reset();
+  }
 
   template <typename Request, typename Response>
   absl::Status Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                     const Request& request, Response* response,
                     std::chrono::milliseconds deadline = std::chrono::seconds(30)) {
-    grpc::ClientContext context;
-    Prepare(&context);
-    context.set_deadline(std::chrono::system_clock::now() + deadline);
-    return FromServer((stub().*method)(&context, request, response), server_);
+    return CallOn(stub(), method, request, response, deadline);
+  }
+  template <typename Request, typename Response>
+  absl::Status Call(grpc::Status (HeadScoreStub::*method)(grpc::ClientContext*, const Request&, Response*),
+                    const Request& request, Response* response,
+                    std::chrono::milliseconds deadline = std::chrono::seconds(30)) {
+    return CallOn(head_scores(), method, request, response, deadline);
   }
 
   // A client stream: `produce(send)` sends message after message and stops when `send` says false, which
@@ -79,13 +88,27 @@ class Connection {
   }
 
  private:
+  template <typename Service, typename Request, typename Response>
+  absl::Status CallOn(Service& service,
+                      grpc::Status (Service::*method)(grpc::ClientContext*, const Request&, Response*),
+                      const Request& request, Response* response, std::chrono::milliseconds deadline) {
+    grpc::ClientContext context;
+    Prepare(&context);
+    context.set_deadline(std::chrono::system_clock::now() + deadline);
+    return FromServer((service.*method)(&context, request, response), server_);
+  }
+
   // Made at the first call: a command that calls nobody starts none of gRPC's threads.
   Stub& stub();
+  HeadScoreStub& head_scores();
+  const std::shared_ptr<grpc::Channel>& channel();
   void Prepare(grpc::ClientContext* context) const;
 
   std::string server_;
   std::string token_;
+  std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::ExperimentService::Stub> stub_;
+  std::unique_ptr<v1::HeadScoreService::Stub> head_scores_;
 };
 
 // A server stream read by one thread. A server that says nothing for `silence` counts as gone.

@@ -13,6 +13,7 @@
 #include "common/version.h"
 #include "server/api/corpora_dir.h"
 #include "server/api/experiment_service.h"
+#include "server/api/head_score_service.h"
 #include "server/api/health_service.h"
 #include "server/api/listen.h"
 #include "server/api/server_options.h"
@@ -78,9 +79,11 @@ absl::Status Serve(const api::ServerOptions& options, const sigset_t& signals) {
   context.clock = &Clock::Real();
   const std::unique_ptr<api::ExperimentService> experiments = api::ExperimentService::Create(context);
   const std::unique_ptr<v1::WorkerService::CallbackService> workers = api::MakeWorkerService(context);
+  const std::unique_ptr<v1::HeadScoreService::CallbackService> scores = api::MakeHeadScoreService(context);
 
   std::atomic<bool> stopping = false;
-  absl::StatusOr<api::Listening> listening = api::Listen(options, {experiments.get(), workers.get()});
+  absl::StatusOr<api::Listening> listening =
+      api::Listen(options, {experiments.get(), workers.get(), scores.get()});
   absl::StatusOr<std::unique_ptr<MetricsEndpoint>> endpoint = nullptr;
   if (!listening.ok()) {
     endpoint = listening.status();

@@ -4,6 +4,8 @@
 #include "absl/strings/str_join.h"
 #include "common/printable.h"
 #include "common/status_macros.h"
+#include "server/api/head_score_sets.h"
+#include "server/experiments/head_set_imported.h"
 #include "server/experiments/model_names.h"
 #include "server/store/corpora.h"
 
@@ -58,14 +60,18 @@ absl::StatusOr<std::vector<experiments::CorpusFacts>> ReadCorpora(store::Store& 
   return corpora;
 }
 
-absl::StatusOr<StoredCatalogue> StoredCatalogue::Read(store::Store& store) {
+absl::StatusOr<StoredCatalogue> StoredCatalogue::Read(store::Store& store, const v1::Submission& submission) {
   std::vector<store::ModelRow> rows;
   ROPELAB_RETURN_IF_ERROR(store.Read([&](store::Connection& db) -> absl::Status {
     ROPELAB_ASSIGN_OR_RETURN(rows, store::KnownModels(db));
     return absl::OkStatus();
   }));
   ROPELAB_ASSIGN_OR_RETURN(std::vector<experiments::CorpusFacts> corpora, ReadCorpora(store));
-  return StoredCatalogue(std::move(rows), std::move(corpora));
+  std::vector<experiments::ImportedScores> scores;
+  if (!experiments::ImportedNames(submission).empty()) {
+    ROPELAB_ASSIGN_OR_RETURN(scores, ReadHeadScores(store));
+  }
+  return StoredCatalogue(std::move(rows), std::move(corpora), std::move(scores));
 }
 
 std::vector<experiments::ModelFacts> StoredCatalogue::Models() const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "ropelab/v1/experiment_service.pb.h"
 #include "ropelab/v1/spec.pb.h"
 #include "server/experiments/experiment.h"
 #include "server/store/models.h"
@@ -32,20 +33,24 @@ class StoredCatalogue : public experiments::Catalogue {
  public:
   StoredCatalogue() = default;
   explicit StoredCatalogue(std::vector<store::ModelRow> rows,
-                           std::vector<experiments::CorpusFacts> corpora = {})
-      : rows_(std::move(rows)), corpora_(std::move(corpora)) {}
-  static absl::StatusOr<StoredCatalogue> Read(store::Store& store);
+                           std::vector<experiments::CorpusFacts> corpora = {},
+                           std::vector<experiments::ImportedScores> scores = {})
+      : rows_(std::move(rows)), corpora_(std::move(corpora)), scores_(std::move(scores)) {}
+  // Head scores, which take longest to read, only for a submission that names some.
+  static absl::StatusOr<StoredCatalogue> Read(store::Store& store, const v1::Submission& submission);
 
   // One entry per (name, config hash, weights hash, tokenizer hash), so a name may come several times;
   // without those that a worker has since replaced.
   std::vector<experiments::ModelFacts> Models() const override;
   std::vector<experiments::CorpusFacts> Corpora() const override { return corpora_; }
+  std::vector<experiments::ImportedScores> Scores() const override { return scores_; }
   // The ModelLines of a resolved spec, in its order.
   std::string ModelLines(const v1::ExperimentSpec& resolved) const;
 
  private:
   std::vector<store::ModelRow> rows_;
   std::vector<experiments::CorpusFacts> corpora_;
+  std::vector<experiments::ImportedScores> scores_;
 };
 
 }  // namespace ropelab::api

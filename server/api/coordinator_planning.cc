@@ -13,8 +13,10 @@
 #include "common/status_macros.h"
 #include "server/api/catalogue.h"
 #include "server/api/experiment_service_describe.h"
+#include "server/api/head_score_sets.h"
 #include "server/api/measurement_needs.h"
 #include "server/api/stage_readings.h"
+#include "server/experiments/head_set_imported.h"
 #include "server/experiments/kinds.h"
 #include "server/store/experiments.h"
 #include "server/store/results.h"
@@ -50,6 +52,9 @@ class Advance {
     }
     experiment_ = kind->experiment;
     ROPELAB_ASSIGN_OR_RETURN(context_.corpora, ReadCorpora(*store_));
+    if (!experiments::ImportedNames(*input_.spec).empty()) {
+      ROPELAB_ASSIGN_OR_RETURN(context_.scores, ReadHeadScores(*store_));
+    }
     ROPELAB_ASSIGN_OR_RETURN(context_.earlier, ReadEarlier(*store_, input_.sources));
     std::vector<store::StageRow> stages;
     ROPELAB_RETURN_IF_ERROR(store_->Read([&](store::Connection& db) -> absl::Status {

@@ -38,7 +38,7 @@ absl::StatusOr<experiments::ResolvedSubmission> Resolve(const ServiceContext& co
                                                         std::vector<v1::FieldProblem>& problems,
                                                         std::vector<std::string>& warnings,
                                                         StoredCatalogue& catalogue) {
-  ROPELAB_ASSIGN_OR_RETURN(catalogue, StoredCatalogue::Read(*context.store));
+  ROPELAB_ASSIGN_OR_RETURN(catalogue, StoredCatalogue::Read(*context.store, submission));
   experiments::Problems found;
   experiments::ResolvedSubmission resolved = experiments::ResolveSubmission(submission, catalogue, found);
   problems = found.problems();
