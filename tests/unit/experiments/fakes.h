@@ -63,14 +63,17 @@ inline CorpusFacts Books(const std::string& name = "books", char hash = 'e') {
 
 class FakeCatalogue : public Catalogue {
  public:
-  explicit FakeCatalogue(std::vector<ModelFacts> models = {ToyModel()}, std::vector<CorpusFacts> corpora = {})
-      : models_(std::move(models)), corpora_(std::move(corpora)) {}
+  explicit FakeCatalogue(std::vector<ModelFacts> models = {ToyModel()}, std::vector<CorpusFacts> corpora = {},
+                         std::vector<ImportedScores> scores = {})
+      : models_(std::move(models)), corpora_(std::move(corpora)), scores_(std::move(scores)) {}
   std::vector<ModelFacts> Models() const override { return models_; }
   std::vector<CorpusFacts> Corpora() const override { return corpora_; }
+  std::vector<ImportedScores> Scores() const override { return scores_; }
 
  private:
   std::vector<ModelFacts> models_;
   std::vector<CorpusFacts> corpora_;
+  std::vector<ImportedScores> scores_;
 };
 
 template <typename Spec>
