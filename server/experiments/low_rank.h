@@ -1,8 +1,9 @@
 // low_rank: what query and key projections of a low rank cost in perplexity, on named heads and on as many
 // others. The slash paper, section 7; docs/experiments/low_rank.md.
 //
-// Stages: those that find the prompts (prompt_stages.h), then one that measures: model by model, seed by
-// seed, block by block a task with all conditions (LowRankConditions).
+// Stages: those that find the prompts (prompt_stages.h) and the needles (needles.h), then one that measures:
+// model by model, seed by seed, block by block a task with all conditions (LowRankConditions), and behind
+// these, where there are needles, model by model and seed by seed the tasks of OutcomeTasksOf.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 #include "server/experiments/experiment.h"
 #include "server/experiments/head_set.h"
+#include "server/experiments/outcome_controls.h"
 
 namespace ropelab::experiments {
 
@@ -25,14 +27,9 @@ class LowRankExperiment : public Experiment {
   v1::Estimate Cost(const v1::ExperimentSpec& spec, const Facts& facts) const override;
 };
 
-inline constexpr int64_t kLeastDraws = 10;  // of random heads; EXPERIMENTS.md section 7
-inline constexpr int64_t kMostDraws = 1000;
 inline constexpr int64_t kMostConditions = 4096;                  // of one model and seed
 inline constexpr int64_t kMostConditionBytes = int64_t{1} << 20;  // encoded: every task carries them
 
-// How a control is called in specs and tables: "random" or "layer_matched".
-std::string ControlName(const v1::ControlHeads& control);
-int64_t DrawsOf(const v1::ControlHeads& control);  // of a resolved one
 // 1 for the model as it is and, per rank, 1 for the named heads and one per draw.
 int64_t MostConditions(const v1::LowRank& low_rank);
 

@@ -13,25 +13,11 @@ namespace {
 
 absl::Status AddDraws(const v1::ControlHeads& control, const std::string& label, uint64_t seed,
                       const std::vector<NamedHead>& candidates, std::vector<LowRankSet>& sets) {
-  const std::vector<NamedHead> named = sets.front().heads;
-  if (control.has_layer_matched() && control.layer_matched().shortfall() == v1::Shortfall::ERROR) {
-    const std::vector<LayerShortage> shortages = ShortagesOf(named, candidates);
-    if (!shortages.empty()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("low_rank.controls: for a layer_matched control of the ", named.size(),
-                       " heads of model ", label, ", seed ", seed, ", ", DescribeShortages(shortages),
-                       " left; say shortfall: REPORT_PARTIAL, or name fewer heads"));
-    }
-  }
-  for (int64_t draw = 0; draw < DrawsOf(control); ++draw) {
-    LowRankSet set;
-    set.control = ControlName(control);
-    set.draw = draw;
-    set.heads = control.has_random() ? RandomHeads(candidates, static_cast<int64_t>(named.size()), seed, draw)
-                                     : LayerMatchedHeads(named, candidates, seed, draw);
-    if (!set.heads.empty()) {
-      sets.push_back(std::move(set));
-    }
+  ROPELAB_ASSIGN_OR_RETURN(std::vector<ControlDraw> draws,
+                           ControlDraws(control, sets.front().heads, candidates, ControlRules(), label, seed,
+                                        "low_rank.controls"));
+  for (ControlDraw& draw : draws) {
+    sets.push_back({ControlName(control), draw.draw, std::move(draw.heads)});
   }
   return absl::OkStatus();
 }
@@ -63,14 +49,6 @@ absl::Status AddConditions(const v1::LowRank& low_rank, const std::string& label
 }
 
 }  // namespace
-
-std::string ControlName(const v1::ControlHeads& control) {
-  return control.has_random() ? "random" : "layer_matched";
-}
-
-int64_t DrawsOf(const v1::ControlHeads& control) {
-  return control.has_random() ? control.random().draws() : control.layer_matched().draws();
-}
 
 int64_t MostConditions(const v1::LowRank& low_rank) {
   int64_t sets = 1;

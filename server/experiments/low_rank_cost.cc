@@ -5,6 +5,8 @@
 #include "server/experiments/corpus_stages.h"
 #include "server/experiments/cost.h"
 #include "server/experiments/low_rank.h"
+#include "server/experiments/needles.h"
+#include "server/experiments/outcome.h"
 #include "server/experiments/prompts.h"
 
 namespace ropelab::experiments {
@@ -45,9 +47,20 @@ v1::Estimate LowRankExperiment::Cost(const v1::ExperimentSpec& spec, const Facts
       tasks += (shape.count + kDocumentsPerTask - 1) / kDocumentsPerTask * seeds;
       bytes += seeds * shape.count * kBytesPerDocument;
     }
+    if (low_rank.has_needles()) {
+      const int64_t samples = NeedleCount(low_rank.needles());
+      tasks += seeds * BlockCount(samples) * OutcomeTasksPerBlock(conditions);
+      bytes += seeds * samples * conditions * kBytesPerAnswer;
+      flops += static_cast<double>(seeds * conditions) * NeedleFlops(low_rank.needles(), model);
+    }
     estimate.set_tasks(estimate.tasks() + tasks);
     estimate.set_reading_bytes(estimate.reading_bytes() + bytes);
     estimate.set_result_bytes(estimate.result_bytes() + 2 * seeds * conditions * kBytesPerRow);
+  }
+  if (low_rank.has_needles()) {
+    estimate.set_result_bytes(estimate.result_bytes() + static_cast<int64_t>(facts.models.size()) * seeds *
+                                                            conditions * NeedleCount(low_rank.needles()) *
+                                                            kBytesPerRow);
   }
   SetDeviceSeconds(flops, estimate);
   estimate.set_basis(absl::StrCat(

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "server/experiments/corpus_stages.h"
 #include "server/experiments/low_rank.h"
+#include "server/experiments/outcome_readings.h"
 
 namespace ropelab::experiments {
 
@@ -21,8 +22,10 @@ struct LowRankGroup {
   std::vector<double> nll;  // per measured condition, nats, over all prompts
   int64_t tokens = 0;       // that were predicted, the same under every condition
   int64_t prompts = 0;
-  std::optional<CorpusChoice> choice;  // of prompts from a corpus
-  int64_t in_corpus = 0;               // documents
+  std::optional<CorpusChoice> choice;     // of prompts from a corpus
+  int64_t in_corpus = 0;                  // documents
+  std::optional<OutcomeAnswers> answers;  // where there are needles
+  int64_t dropped = 0;                    // needles that do not fit every model
 
   // exp(sum of nll / tokens); none where that is not finite.
   std::optional<double> Perplexity(size_t measured) const;
@@ -30,7 +33,7 @@ struct LowRankGroup {
 
 // Sorted by (label, dtype, seed). Sums over prompts run in sample order. INTERNAL when the readings are not
 // exactly those of the plan: of every sample every condition once, in order, with all but its first token
-// predicted. Errors: FindPrompts', LowRankConditionsOf's.
+// predicted, and of every needle an answer. Errors: FindLowRankStages', LowRankConditionsOf's.
 absl::StatusOr<std::vector<LowRankGroup>> ReadLosses(const v1::ExperimentSpec& spec, const Context& context,
                                                      StageReadings& readings);
 

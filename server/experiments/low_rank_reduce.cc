@@ -9,35 +9,13 @@
 #include "server/experiments/low_rank.h"
 #include "server/experiments/low_rank_edit.h"
 #include "server/experiments/low_rank_readings.h"
+#include "server/experiments/outcome_levels.h"
+#include "server/experiments/outcome_tables.h"
 #include "server/experiments/prompts.h"
 #include "server/experiments/table_builder.h"
 
 namespace ropelab::experiments {
 namespace {
-
-TableBuilder ConditionsTable() {
-  return TableBuilder("conditions", WithLeadingColumns({{"seed", v1::Column::INTEGER, true},
-                                                        {"condition", v1::Column::TEXT, true},
-                                                        {"detector", v1::Column::TEXT, true},
-                                                        {"control", v1::Column::TEXT, true},
-                                                        {"draw", v1::Column::INTEGER, true},
-                                                        {"target", v1::Column::TEXT, true},
-                                                        {"stage", v1::Column::TEXT, true},
-                                                        {"positions", v1::Column::TEXT, true},
-                                                        {"heads", v1::Column::INTEGER, false},
-                                                        {"dims", v1::Column::INTEGER, true},
-                                                        {"dose", v1::Column::REAL, true},
-                                                        {"coverage", v1::Column::REAL, true},
-                                                        {"rank", v1::Column::INTEGER, true},
-                                                        {"layer", v1::Column::INTEGER, true},
-                                                        {"head", v1::Column::INTEGER, true},
-                                                        {"context_length", v1::Column::INTEGER, true},
-                                                        {"depth", v1::Column::REAL, true},
-                                                        {"accuracy", v1::Column::REAL, false},
-                                                        {"samples", v1::Column::INTEGER, false},
-                                                        {"perplexity", v1::Column::REAL, false},
-                                                        {"saved_parameters", v1::Column::INTEGER, false}}));
-}
 
 std::string TargetOf(const Matrices& matrices) {
   const bool query = Edits(matrices, v1::Matrix::QUERY), key = Edits(matrices, v1::Matrix::KEY);
@@ -50,6 +28,7 @@ class Writer {
       : low_rank_(low_rank),
         numerics_class_(numerics_class),
         conditions_(ConditionsTable()),
+        outcomes_(OutcomesTable()),
         statistics_(StatisticsTable()) {
     const PromptShape shape = ShapeOf(low_rank.perplexity().prompts()).value_or(PromptShape());
     if (shape.shortest == shape.longest) {
@@ -70,6 +49,11 @@ class Writer {
       AddOfSet(group, ControlName(control));
       AddSharedGroups(group, ControlName(control));
     }
+    if (group.answers.has_value()) {
+      const int64_t kept = static_cast<int64_t>(group.answers->samples().size());
+      AddStatistic(group, "needles_kept", {static_cast<double>(kept)}, kept + group.dropped);
+      AddStatistic(group, "needles_dropped", {static_cast<double>(group.dropped)}, kept + group.dropped);
+    }
     if (group.choice.has_value()) {
       AddStatistic(group, "corpus_documents_read", {static_cast<double>(group.choice->read)},
                    group.in_corpus);
@@ -80,6 +64,10 @@ class Writer {
   std::vector<Table> Finish() {
     std::vector<Table> tables;
     tables.push_back(conditions_.Finish(true));
+    if (low_rank_.has_needles()) {
+      const bool whole = outcomes_.rows() <= kOutcomesWholeInSql;
+      tables.push_back(outcomes_.Finish(whole));
+    }
     tables.push_back(statistics_.Finish(true));
     return tables;
   }
@@ -93,22 +81,46 @@ class Writer {
   // `set` is null, and there is no rank, for the model as it is.
   void AddRow(const LowRankGroup& group, size_t measured, const LowRankSet* set,
               std::optional<int64_t> rank) {
-    using MaybeText = std::optional<std::string>;
-    const bool edited = set != nullptr;
-    const bool control = edited && !set->control.empty();
-    conditions_.Text(group.label).Text(group.dtype).Text(numerics_class_).Integer(group.seed);
-    conditions_.Text(edited ? "low_rank" : "baseline").Text(std::nullopt);
-    conditions_.Text(control ? MaybeText(set->control) : std::nullopt);
-    conditions_.Integer(control ? set->draw : std::nullopt);
-    conditions_.Text(edited ? MaybeText(TargetOf(low_rank_.matrices())) : std::nullopt);
-    conditions_.Text(std::nullopt).Text(std::nullopt);
-    conditions_.Integer(edited ? std::optional<int64_t>(set->heads.size()) : std::nullopt);
-    conditions_.Integer(std::nullopt).Real(std::nullopt).Real(std::nullopt).Integer(rank);
-    conditions_.Integer(std::nullopt).Integer(std::nullopt).Integer(context_length_).Real(std::nullopt);
-    conditions_.Real(std::nullopt).Integer(group.prompts).Real(group.Perplexity(measured));
-    conditions_.Integer(edited ? std::optional<int64_t>(SavedParameters(group.model->config, set->heads,
-                                                                        *rank, low_rank_.matrices()))
-                               : std::nullopt);
+    ConditionKey key = {.model = group.label,
+                        .dtype = group.dtype,
+                        .numerics_class = numerics_class_,
+                        .seed = group.seed,
+                        .condition = set == nullptr ? "baseline" : "low_rank"};
+    ConditionFigures figures = {.context_length = context_length_,
+                                .samples = group.prompts,
+                                .perplexity = group.Perplexity(measured)};
+    if (set != nullptr) {
+      key.target = TargetOf(low_rank_.matrices());
+      key.heads = static_cast<int64_t>(set->heads.size());
+      key.rank = rank;
+      figures.saved_parameters =
+          SavedParameters(group.model->config, set->heads, *rank, low_rank_.matrices());
+      if (!set->control.empty()) {
+        key.control = set->control;
+        key.draw = set->draw;
+      }
+    }
+    if (group.answers.has_value()) {
+      AddNeedleRows(group, measured, key, figures);
+    } else {
+      AddConditionRow(key, figures, conditions_);
+    }
+  }
+
+  // On all needles, where perplexity and spared parameters stand as well, then by context length and depth.
+  void AddNeedleRows(const LowRankGroup& group, size_t measured, const ConditionKey& key,
+                     const ConditionFigures& whole) {
+    for (const OutcomeLevel& level : LevelsOf(group.answers->samples())) {
+      ConditionFigures figures = {.context_length = level.context_length, .depth = level.depth};
+      if (level.whole()) {
+        figures.perplexity = whole.perplexity;
+        figures.saved_parameters = whole.saved_parameters;
+      }
+      figures.accuracy = AccuracyOf(*group.answers, measured, level);
+      figures.samples = static_cast<int64_t>(level.samples.size());
+      AddConditionRow(key, figures, conditions_);
+    }
+    AddOutcomeRows(key, *group.answers, measured, outcomes_);
   }
 
   // The sets of a control, or with an empty name the named heads.
@@ -153,7 +165,37 @@ class Writer {
       const int64_t n =
           control.empty() && !rises.empty() ? group.prompts : static_cast<int64_t>(rises.size());
       AddStatistic(group, "low_rank_perplexity_rise", value, n, set, as_threshold);
+      AddAccuracyDrop(group, static_cast<size_t>(rank), sets, set);
     }
+  }
+
+  // Accuracy of the model as it is less that of the edited one; of a control its draws' mean.
+  void AddAccuracyDrop(const LowRankGroup& group, size_t rank, const std::vector<size_t>& sets,
+                       const std::string& set) {
+    if (!group.answers.has_value()) {
+      return;
+    }
+    const OutcomeLevel all = LevelsOf(group.answers->samples()).front();
+    std::vector<double> drops;
+    for (const size_t at : sets) {
+      drops.push_back(AccuracyOf(*group.answers, 0, all) -
+                      AccuracyOf(*group.answers, group.conditions.At(rank, at), all));
+    }
+    Value value;
+    if (drops.empty()) {
+      value.because =
+          group.conditions.sets.empty() ? "the set of heads is empty" : "no other head is left to draw from";
+    } else {
+      value.value = std::accumulate(drops.begin(), drops.end(), 0.0) / static_cast<double>(drops.size());
+    }
+    const bool named = set == "named";
+    if (!named && !drops.empty()) {
+      value.low = *std::min_element(drops.begin(), drops.end());
+      value.high = *std::max_element(drops.begin(), drops.end());
+    }
+    AddStatistic(group, "low_rank_accuracy_drop", value,
+                 static_cast<int64_t>(named ? all.samples.size() : drops.size()), set,
+                 static_cast<double>(low_rank_.ranks(static_cast<int>(rank))));
   }
 
   static std::optional<double> Rise(const LowRankGroup& group, size_t measured) {
@@ -199,7 +241,7 @@ class Writer {
   const v1::LowRank& low_rank_;
   const std::string numerics_class_;
   std::optional<int64_t> context_length_;
-  TableBuilder conditions_, statistics_;
+  TableBuilder conditions_, outcomes_, statistics_;
 };
 
 }  // namespace

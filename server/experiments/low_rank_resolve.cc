@@ -4,9 +4,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/experiments/head_draws.h"
 #include "server/experiments/low_rank.h"
 #include "server/experiments/low_rank_edit.h"
+#include "server/experiments/needles.h"
+#include "server/experiments/outcome.h"
 #include "server/experiments/prompts.h"
 
 namespace ropelab::experiments {
@@ -47,83 +48,27 @@ void WarnOfLargeFactors(const v1::LowRank& low_rank, const Facts& facts, Problem
   }
 }
 
-void ResolveDraws(v1::ControlHeads& control, const std::string& path, Problems& problems) {
-  int64_t least = 1;
-  if (control.has_random()) {
-    least = kLeastDraws;
-    control.mutable_random()->set_draws(control.random().has_draws() ? control.random().draws()
-                                                                     : kLeastDraws);
-  } else {
-    v1::LayerMatchedControl& matched = *control.mutable_layer_matched();
-    matched.set_draws(matched.has_draws() ? matched.draws() : kLeastDraws);
-    matched.set_shortfall(matched.has_shortfall() ? matched.shortfall() : v1::Shortfall::ERROR);
-  }
-  if (DrawsOf(control) < least || DrawsOf(control) > kMostDraws) {
-    problems.Add(absl::StrCat(path, ".", ControlName(control), ".draws"), absl::StrCat(DrawsOf(control)),
-                 absl::StrCat("is ", least, " to ", kMostDraws, " draws"));
-  }
-}
-
-// Whether each model leaves enough heads, as far as the heads are known.
-void CheckHeadsLeft(const v1::LowRank& low_rank, const Facts& facts, const v1::ControlHeads& control,
-                    const std::string& path, Problems& problems) {
-  std::vector<NamedHead> named;
-  for (const v1::Head& head : low_rank.heads().list().head()) {
-    named.push_back({head.layer(), head.head(), std::nullopt});
-  }
-  for (const ModelFacts& model : facts.models) {
-    const std::vector<NamedHead> candidates = HeadsOutside(model.config, named);
-    const std::vector<LayerShortage> shortages =
-        control.has_layer_matched() ? ShortagesOf(named, candidates) : std::vector<LayerShortage>();
-    const std::string of = absl::StrCat("of model ", model.name, " ");
-    if (!shortages.empty() && control.layer_matched().shortfall() == v1::Shortfall::ERROR) {
-      problems.Add(path + ".layer_matched", absl::StrCat(named.size(), " heads"),
-                   absl::StrCat(of, DescribeShortages(shortages),
-                                " left; say shortfall: REPORT_PARTIAL, or name fewer heads"));
-    } else if (!shortages.empty()) {
-      problems.Warn(absl::StrCat(path, ".layer_matched: ", of, DescribeShortages(shortages), " left"));
-    } else if (control.has_random() && candidates.size() < named.size()) {
-      problems.Warn(absl::StrCat(path, ".random: ", of, candidates.size(), " heads are left, and ",
-                                 named.size(), " are named: a draw has those that are left"));
-    }
-  }
-}
-
-void ResolveControls(v1::LowRank& low_rank, const Facts& facts, Problems& problems) {
-  if (low_rank.controls_size() == 0) {
-    low_rank.add_controls()->mutable_random();
-  }
-  std::set<std::string> kinds;
-  for (int i = 0; i < low_rank.controls_size(); ++i) {
-    const std::string path = absl::StrCat(At("controls"), "[", i, "]");
-    v1::ControlHeads& control = *low_rank.mutable_controls(i);
-    if (control.set_case() == v1::ControlHeads::SET_NOT_SET) {
-      problems.Add(path, "", "say which: random {} or layer_matched {}");
-      continue;
-    }
-    if (!kinds.insert(ControlName(control)).second) {
-      problems.Add(path, ControlName(control), "is named twice; ask for more draws in one");
-    }
-    ResolveDraws(control, path, problems);
-    if (problems.empty() && low_rank.heads().has_list()) {
-      CheckHeadsLeft(low_rank, facts, control, path, problems);
-    }
-  }
-}
-
 void ResolvePerplexity(v1::ExperimentSpec& spec, const Facts& facts, Problems& problems) {
   v1::LowRank& low_rank = *spec.mutable_low_rank();
   const std::string path = At("perplexity.prompts");
   v1::PromptSource& prompts = *low_rank.mutable_perplexity()->mutable_prompts();
   ResolvePrompts(prompts, path, spec, facts, problems);
   const std::optional<PromptShape> shape = ShapeOf(prompts);
-  if (shape.has_value() && shape->shortest < 2) {
+  if (shape.has_value() && shape->shortest < 2 && KnowsTokens(prompts)) {
     problems.Add(path, absl::StrCat(shape->shortest, " token"),
                  "a prompt of one token has nothing to predict; every prompt needs 2 or more");
   }
-  if (low_rank.has_needles()) {
-    problems.Add(At("needles"), "", "is not built in this version; leave it out, perplexity remains");
-  }
+}
+
+// As a knockout's: 50 a context length.
+void ResolveLowRankNeedles(v1::ExperimentSpec& spec, const Facts& facts, Problems& problems) {
+  v1::Needles& needles = *spec.mutable_low_rank()->mutable_needles();
+  NeedleDefaults defaults;
+  defaults.context_lengths = {1024, 2048, 4096};
+  const int64_t depths =
+      needles.depths_size() > 0 ? needles.depths_size() : static_cast<int64_t>(defaults.depths.size());
+  defaults.samples_per_cell = (50 + depths - 1) / depths;
+  ResolveNeedles(needles, At("needles"), defaults, spec, facts, problems);
 }
 
 void CheckSizes(const v1::ExperimentSpec& spec, const PromptShape& shape, Problems& problems) {
@@ -138,6 +83,13 @@ void CheckSizes(const v1::ExperimentSpec& spec, const PromptShape& shape, Proble
                  absl::StrCat("of ", spec.models_size(), " models give ", groups * conditions,
                               " rows of results; at most ", kMostRows, ": fewer seeds or models"));
   }
+  const int64_t answers = groups * conditions * NeedleCount(spec.low_rank().needles());
+  if (conditions <= kMostConditions && answers > kMostOutcomeRows) {
+    problems.Add(At("needles.samples_per_cell"),
+                 absl::StrCat(NeedleCount(spec.low_rank().needles()), " samples"),
+                 absl::StrCat("under ", conditions, " conditions give ", answers, " answers; at most ",
+                              kMostOutcomeRows, ": fewer samples, ranks, draws or seeds"));
+  }
   const int64_t tasks = groups * BlockCount(shape.count);
   if (tasks > kMostTasks) {
     problems.Add(
@@ -150,11 +102,18 @@ void CheckSizes(const v1::ExperimentSpec& spec, const PromptShape& shape, Proble
 
 void LowRankExperiment::Resolve(v1::ExperimentSpec& spec, const Facts& facts, Problems& problems) const {
   v1::LowRank& low_rank = *spec.mutable_low_rank();
-  ResolveHeadSet(low_rank.heads(), At("heads"), facts, problems);
+  ResolveHeadSet(*low_rank.mutable_heads(), At("heads"), facts, problems);
   ResolveRanks(low_rank, facts, problems);
   ResolveMatrices(*low_rank.mutable_matrices(), At("matrices"), problems);
   ResolvePerplexity(spec, facts, problems);
-  ResolveControls(low_rank, facts, problems);
+  if (low_rank.has_needles()) {
+    ResolveLowRankNeedles(spec, facts, problems);
+  }
+  if (low_rank.controls_size() == 0) {
+    low_rank.add_controls()->mutable_random();
+  }
+  ResolveControls(*low_rank.mutable_controls(), At("controls"), low_rank.heads(), ControlRules(), facts,
+                  problems);
   if (!problems.empty()) {
     return;
   }
