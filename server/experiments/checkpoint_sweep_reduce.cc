@@ -7,6 +7,7 @@
 #include "common/status_macros.h"
 #include "server/experiments/checkpoint_sweep.h"
 #include "server/experiments/sweep_statistics.h"
+#include "server/experiments/utility_tables.h"
 #include "server/statistics/correlation.h"
 #include "server/statistics/onset.h"
 
@@ -30,7 +31,7 @@ std::string CommonDtype(const std::vector<SweepRun>& runs) {
 class Curves {
  public:
   Curves(const v1::CheckpointSweep& sweep, const std::vector<SweepRun>& runs, std::string numerics_class,
-         TableBuilder& statistics)
+         std::vector<PlacedStatistic>& statistics)
       : sweep_(sweep), runs_(runs), statistics_(statistics) {
     place_.dtype = CommonDtype(runs);
     place_.numerics_class = std::move(numerics_class);
@@ -77,7 +78,7 @@ class Curves {
     row.value = r.maybe();
     row.n = static_cast<int64_t>(counts.size());
     row.because = r.because();
-    AddStatistic(place_, "pearson", row, statistics_);
+    statistics_.push_back({place_, "pearson", row});
   }
 
   void AddOnset(const std::string& name, const statistics::Defined<statistics::Onset>& onset) {
@@ -91,12 +92,12 @@ class Curves {
       row.low = onset->low;
       row.high = onset->high;
     }
-    AddStatistic(place, name, row, statistics_);
+    statistics_.push_back({place, name, row});
   }
 
   const v1::CheckpointSweep& sweep_;
   const std::vector<SweepRun>& runs_;
-  TableBuilder& statistics_;
+  std::vector<PlacedStatistic>& statistics_;
   TableBuilder series_ = SeriesTable();
   StatisticsPlace place_;
   std::vector<double> utilities_;
@@ -109,10 +110,12 @@ absl::StatusOr<Results> CheckpointSweepExperiment::Reduce(const v1::ExperimentSp
                                                           StageReadings& readings) const {
   const v1::CheckpointSweep& sweep = spec.checkpoint_sweep();
   ROPELAB_ASSIGN_OR_RETURN(SweepReadings read, ReadRuns(sweep.detection(), {&spec, 1}, context, readings));
-  TableBuilder statistics = StatisticsTable();
+  std::vector<PlacedStatistic> statistics;
   HeadScoresTable scores(context.numerics_class);
+  UtilitiesTable utilities(context.numerics_class);
   for (const SweepRun& run : read.runs) {
     AddRunStatistics(run, sweep.detection(), spec, context.numerics_class, run.label, statistics);
+    utilities.Add(run.label, v1::Dtype::Value_Name(run.dtype), run.label, run.utilities);
     for (size_t seed = 0; seed < run.seeds.size(); ++seed) {
       scores.Add({run.label, run.dtype, run.label, spec.seeds(static_cast<int>(seed))}, run.seeds[seed],
                  sweep.detection().threshold());
@@ -131,7 +134,8 @@ absl::StatusOr<Results> CheckpointSweepExperiment::Reduce(const v1::ExperimentSp
   results.tables.push_back(scores.Finish());
   results.tables.push_back(std::move(read.needle_samples));
   results.tables.push_back(curves.FinishSeries());
-  results.tables.push_back(statistics.Finish(/*whole_in_sql=*/true));
+  results.tables.push_back(StatisticsOf(std::move(statistics)));
+  results.tables.push_back(utilities.Finish());
   return results;
 }
 

@@ -1,5 +1,6 @@
 #include "server/experiments/sweep_statistics.h"
 
+#include <algorithm>
 #include <iterator>
 #include <set>
 #include <utility>
@@ -23,15 +24,16 @@ HeadScoreMap ScoresOf(const DetectionScores& scores, v1::Metric::Value metric) {
 }
 
 void AddRows(const StatisticsPlace& place, const std::vector<std::pair<std::string, StatisticsRow>>& rows,
-             TableBuilder& statistics) {
+             std::vector<PlacedStatistic>& statistics) {
   for (const auto& [name, row] : rows) {
-    AddStatistic(place, name, row, statistics);
+    statistics.push_back({place, name, row});
   }
 }
 
 // Of one seed and metric.
 void AddTests(const SweepRun& run, size_t seed_index, uint64_t seed, v1::Metric::Value metric,
-              const v1::RetrievalDetection& detection, StatisticsPlace place, TableBuilder& statistics) {
+              const v1::RetrievalDetection& detection, StatisticsPlace place,
+              std::vector<PlacedStatistic>& statistics) {
   const DetectionScores& scores = run.seeds[seed_index];
   place.detector = MetricName(metric);
   place.seed = static_cast<int64_t>(seed);
@@ -70,7 +72,8 @@ std::vector<NamedHead> LabelledHeads(const DetectionScores& scores, v1::Metric::
 
 void AddRunStatistics(const SweepRun& run, const v1::RetrievalDetection& detection,
                       const v1::ExperimentSpec& spec, const std::string& numerics_class,
-                      const std::optional<std::string>& checkpoint, TableBuilder& statistics) {
+                      const std::optional<std::string>& checkpoint,
+                      std::vector<PlacedStatistic>& statistics) {
   StatisticsPlace place;
   place.model = run.label;
   place.dtype = v1::Dtype::Value_Name(run.dtype);
@@ -79,12 +82,29 @@ void AddRunStatistics(const SweepRun& run, const v1::RetrievalDetection& detecti
   StatisticsRow mean;
   mean.value = run.utilities.OfModel();
   mean.n = run.utilities.layers() * run.utilities.heads();
-  AddStatistic(place, "mean_utility", mean, statistics);
+  statistics.push_back({place, "mean_utility", mean});
   for (size_t seed = 0; seed < run.seeds.size(); ++seed) {
     for (const v1::Metric::Value metric : run.seeds[seed].metrics()) {
       AddTests(run, seed, spec.seeds(static_cast<int>(seed)), metric, detection, place, statistics);
     }
   }
+}
+
+Table StatisticsOf(std::vector<PlacedStatistic> statistics) {
+  // What has no seed has no mean over seeds, and neither has what is said of all checkpoints together: an
+  // onset is one of them.
+  const auto rest = std::stable_partition(statistics.begin(), statistics.end(), [](const auto& one) {
+    return one.place.seed.has_value() && !one.place.model.empty();
+  });
+  const std::vector<PlacedStatistic> alone(rest, statistics.end());
+  statistics.erase(rest, statistics.end());
+  AddSeedSummaries(statistics);
+  statistics.insert(statistics.end(), alone.begin(), alone.end());
+  TableBuilder table = StatisticsTable();
+  for (const PlacedStatistic& one : statistics) {
+    AddStatistic(one.place, one.name, one.row, table);
+  }
+  return table.Finish(/*whole_in_sql=*/true);
 }
 
 }  // namespace ropelab::experiments

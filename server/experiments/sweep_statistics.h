@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "server/experiments/sweep_runs.h"
-#include "server/experiments/table_builder.h"
-#include "server/experiments/utility_statistics.h"
+#include "server/experiments/utility_summary.h"
 
 namespace ropelab::experiments {
 
@@ -17,11 +16,15 @@ namespace ropelab::experiments {
 std::vector<NamedHead> LabelledHeads(const DetectionScores& scores, v1::Metric::Value metric,
                                      double threshold);
 
-// Rows of the table `statistics`: mean_utility (n: heads); per seed and measured metric (`detector`) those of
+// For the table `statistics`: mean_utility (n: heads); per seed and measured metric (`detector`) those of
 // UtilityFigures at each of kReportedThresholds and the detection's own, and those of UtilityCorrelation,
 // which knows no threshold.
 void AddRunStatistics(const SweepRun& run, const v1::RetrievalDetection& detection,
                       const v1::ExperimentSpec& spec, const std::string& numerics_class,
-                      const std::optional<std::string>& checkpoint, TableBuilder& statistics);
+                      const std::optional<std::string>& checkpoint, std::vector<PlacedStatistic>& statistics);
+
+// The table `statistics` of what was added, with the means over several seeds (utility_summary.h) of what has
+// a model and a seed.
+Table StatisticsOf(std::vector<PlacedStatistic> statistics);
 
 }  // namespace ropelab::experiments

@@ -232,6 +232,28 @@ TEST(CheckpointSweepReduce, CountsCurvesAndOnset) {
   EXPECT_EQ(TableNamed(results, "needle_samples").slice.rows(), 10 * 10);
 }
 
+TEST(CheckpointSweepReduce, SeedsAreKeptApartBesideTheirMean) {
+  const std::vector<ModelFacts> models = Checkpoints(2);
+  const ResolvedExperiment experiment = Resolved("seeds: [1, 2] " + SpecOf(models), FakeCatalogue(models));
+  FakeReadings readings;
+  FakeHeads fake;
+  fake.argmax = [](const PlannedTask& task, int64_t head, int64_t) {
+    const bool first = task.measurement.needle_attention().prompts().needle().seed() == 1;
+    return head < (first ? 2 : 5) ? 1.0 : 0.0;
+  };
+  fake.mass = [](const PlannedTask&, int64_t, int64_t) { return 0.0; };
+  fake.norm = [](const PlannedTask&, int64_t head, int64_t) { return static_cast<double>(head); };
+  Measure(PlanOf(experiment, ContextOf(models), 1, readings), 1, fake, readings);
+  const auto results = CheckpointSweepExperiment().Reduce(experiment.resolved, ContextOf(models), readings);
+  ASSERT_TRUE(results.ok()) << results.status();
+  const Table& statistics = TableNamed(*results, "statistics");
+  EXPECT_EQ(ValueOf(statistics, {"retrieval", "step-1", "", "argmax", 0.3, 1}), 2);
+  EXPECT_EQ(ValueOf(statistics, {"retrieval", "step-1", "", "argmax", 0.3, 2}), 5);
+  // SD of 2 and 5, ddof 1.
+  EXPECT_NEAR(*ValueOf(statistics, {"retrieval_sd", "step-1", "", "argmax", 0.3}), 3 / std::sqrt(2.0), 1e-12);
+  EXPECT_EQ(ValueOf(statistics, {"mean_utility", "step-1"}), 3.5);
+}
+
 TEST(CheckpointSweepReduce, WithoutTokensTheAxisIsThePlaceInTheList) {
   Sweep sweep({1, 1, 1, 6, 6, 6}, "onset_detector: PAPER", false);
   const Results results = sweep.Reduce();

@@ -125,6 +125,8 @@ TEST_F(PrecisionTestReduce, EveryHeadStandsUnderEachDtype) {
   // Two dtypes, two metrics, eight heads, pooled and in the one cell.
   EXPECT_EQ(scores.slice.rows(), 2 * 2 * 8 * 2);
   EXPECT_TRUE(NullAt(ColumnNamed(scores, "checkpoint"), 0));
+  EXPECT_EQ(TableNamed(results_, "utilities").slice.rows(), 2 * 8 * (16 + 1));
+  EXPECT_EQ(TableNamed(results_, "needle_samples").slice.rows(), 2 * 10);
 }
 
 }  // namespace
