@@ -144,4 +144,9 @@ std::vector<Named> RowsOf(const UtilityCorrelation& correlation) {
   return {{"partial_spearman", demean}, {"partial_spearman_rank_first", rank}};
 }
 
+std::vector<Named> UndefinedCorrelation(const std::string& because) {
+  return {{"partial_spearman", Undefined(because, 0)},
+          {"partial_spearman_rank_first", Undefined(because, 0)}};
+}
+
 }  // namespace ropelab::experiments

@@ -65,5 +65,7 @@ void AddStatistic(const StatisticsPlace& place, const std::string& name, const S
 std::vector<std::pair<std::string, StatisticsRow>> RowsOf(const UtilityFigures& figures);
 // partial_spearman and partial_spearman_rank_first; the chosen one has an interval. n: heads with a score.
 std::vector<std::pair<std::string, StatisticsRow>> RowsOf(const UtilityCorrelation& correlation);
+// The same two rows where heads have no scores.
+std::vector<std::pair<std::string, StatisticsRow>> UndefinedCorrelation(const std::string& because);
 
 }  // namespace ropelab::experiments
