@@ -140,7 +140,7 @@ class Needles(unittest.TestCase):
         with self.subTest("alone, a sample that does not fit fails its task by name"):
             (experiment,) = self.detect(["ab"], fields, expect=1)
             said = json.dumps(self.lab.json("show", experiment))
-            self.assertIn(f"context length {length}", said)
+            self.assertIn("needle and question alone", said)
         with self.subTest("a cell of which nothing is left"):
             (experiment,) = self.detect(models, fields.replace(f"[{length}, 128]", f"[{length - 4}, 128]"), expect=1)
             self.assertIn(f"no sample of context length {length - 4} at depth 0.5 fits every model",
