@@ -2,6 +2,7 @@
 
 #include "worker/engine/layer_ops.h"
 #include "worker/engine/layer_steps.h"
+#include "worker/model/int8_weights.h"
 
 namespace ropelab::engine {
 
@@ -43,7 +44,8 @@ int64_t DecodeSession::Bytes(const model::LoadedModel& model, int64_t capacity) 
                        (6 * c.hidden_size + 6 * c.intermediate_size + 8 * c.query_heads * c.head_dim +
                         3 * c.vocabulary + c.kv_heads * capacity);
   const bool widens = ProductType(model.dtype, model.device) != model.dtype;
-  return caches + step + 2 * capacity * c.head_dim * wide + (widens ? 2 * model.bytes : 0);
+  return caches + step + 2 * capacity * c.head_dim * wide + (widens ? 2 * model.bytes : 0) +
+         c.layers * model::WidenedBytes(model.weights);
 }
 
 }  // namespace ropelab::engine

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "worker/engine/spectrum.h"
+#include "worker/model/int8_weights.h"
 
 namespace ropelab::engine {
 namespace {
@@ -45,7 +46,13 @@ model::LayerWeights LowRankLayer(const model::LoadedModel& model, int64_t layer,
   for (const auto& [matrix, rank] : ThoseThatEdit(ranks, model.config)) {
     if (matrix.layer != layer) continue;
     at::Tensor& projection = matrix.projection == Projection::kQuery ? weights.query : weights.key;
-    if (copied.insert(matrix.projection).second) projection = projection.clone();
+    if (copied.insert(matrix.projection).second) {
+      at::Tensor& scale = matrix.projection == Projection::kQuery ? weights.query_scale : weights.key_scale;
+      // Widening makes a copy of its own.
+      projection =
+          scale.defined() ? model::WidenedRows(projection, scale, 0, projection.size(0)) : projection.clone();
+      scale = at::Tensor();
+    }
     replaced.push_back({projection.narrow(0, matrix.head * head_dim, head_dim), rank});
   }
   // Inside a parallel region BLAS and LAPACK keep to the calling thread; a single item would be run outside

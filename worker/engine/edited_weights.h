@@ -34,8 +34,9 @@ LowRanks ThoseThatEdit(const LowRanks& ranks, const formats::ModelConfig& config
 at::Tensor BestOfRank(const at::Tensor& rows, int64_t rank);
 
 // `layer`'s weights with the matrices that `ranks` names there replaced, each by its BestOfRank rounded to
-// the weights' dtype, and everything else shared with the model; biases stay. Heads lie within the config.
-// A matrix's bits depend neither on the number of threads nor on what else is named.
+// the weights' dtype (of an int8 projection fp32, in which its other heads keep their numbers), and
+// everything else shared with the model; biases stay. Heads lie within the config. A matrix's bits depend
+// neither on the number of threads nor on what else is named.
 model::LayerWeights LowRankLayer(const model::LoadedModel& model, int64_t layer, const LowRanks& ranks);
 
 // Bytes that LowRankLayer of every layer in `ranks` leaves allocated together, and while it works besides.

@@ -1,5 +1,7 @@
 #include "worker/engine/layer_ops.h"
 
+#include "worker/model/int8_weights.h"
+
 namespace ropelab::engine {
 namespace {
 
@@ -32,7 +34,7 @@ at::ScalarType ProductType(at::ScalarType activations, at::Device device) {
 }
 
 model::LayerWeights ForProducts(const model::LayerWeights& weights, at::ScalarType product_type) {
-  model::LayerWeights ready = weights;
+  model::LayerWeights ready = model::Widened(weights);
   for (at::Tensor* tensor : {&ready.query, &ready.key, &ready.value, &ready.query_bias, &ready.key_bias,
                              &ready.value_bias, &ready.output, &ready.output_bias, &ready.gate, &ready.up,
                              &ready.gate_bias, &ready.up_bias, &ready.down, &ready.down_bias}) {
@@ -42,6 +44,8 @@ model::LayerWeights ForProducts(const model::LayerWeights& weights, at::ScalarTy
 }
 
 at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  // Integers without their scales would be another model.
+  TORCH_CHECK(weight.is_floating_point(), "a projection that is not ready for products");
   const at::ScalarType product_type = ProductType(x.scalar_type(), x.device());
   const at::Tensor operand = x.to(product_type);
   const at::Tensor matrix = weight.to(product_type).t();

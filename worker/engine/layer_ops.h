@@ -15,8 +15,8 @@ namespace ropelab::engine {
 // device would store it.
 at::ScalarType ProductType(at::ScalarType activations, at::Device device);
 
-// A layer's weights ready for products: themselves, or widened copies where ProductType differs. Made once
-// per layer and run.
+// A layer's weights ready for products: themselves, or widened copies where ProductType differs or a
+// projection is int8. Made once per layer and run.
 model::LayerWeights ForProducts(const model::LayerWeights& weights, at::ScalarType product_type);
 
 // x [rows, in] times weight [out, in] transposed, plus bias [out] unless undefined. Rounded to x's dtype.

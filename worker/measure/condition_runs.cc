@@ -9,14 +9,6 @@
 #include "common/status_macros.h"
 
 namespace ropelab::measure {
-namespace {
-
-// The first layer that an edit touches; all layers where there is none.
-int64_t FirstLayer(const engine::LowRanks& ranks, int64_t layers) {
-  return ranks.empty() ? layers : ranks.begin()->first.layer;
-}
-
-}  // namespace
 
 // Takes the losses of a pass that runs to the end, or keeps what enters the layer before which it ends.
 class ConditionRuns::Watch : public engine::Observer {
@@ -47,8 +39,7 @@ class ConditionRuns::Watch : public engine::Observer {
 };
 
 ConditionRuns::ConditionRuns(const model::LoadedModel& model, const std::vector<TokenIds>& prompts,
-                             int64_t first_sample, const std::vector<engine::LowRanks>& edits,
-                             Recorder& recorder)
+                             int64_t first_sample, const std::vector<ReadEdits>& edits, Recorder& recorder)
     : model_(model),
       prompts_(prompts),
       first_sample_(first_sample),
@@ -58,8 +49,8 @@ ConditionRuns::ConditionRuns(const model::LoadedModel& model, const std::vector<
       residuals_(prompts.size()) {
   const int64_t layers = model.config.layers;
   int64_t highest = 0, count = 0;  // layers that one prompt goes through
-  for (const engine::LowRanks& ranks : edits) {
-    const int64_t first = FirstLayer(ranks, layers);
+  for (const ReadEdits& condition : edits) {
+    const int64_t first = FirstEditedLayer(condition, model.config);
     highest = std::max(highest, first);
     count += layers - first;
   }
@@ -107,6 +98,7 @@ absl::StatusOr<std::vector<double>> ConditionRuns::LossesUnder(const engine::Edi
   for (size_t p = 0; p < prompts_.size(); ++p) {
     engine::ForwardOptions options = FromHere(p);
     options.edited_layers = &edited;
+    options.head_edits = &edits_[condition].heads;
     Watch watch(*this, prompts_[p], model_.config.layers);
     absl::Status status = engine::Forward(model_, prompts_[p], options, watch).status();
     if (status.ok()) status = watch.loss().status();
@@ -119,7 +111,8 @@ absl::StatusOr<std::vector<double>> ConditionRuns::LossesUnder(const engine::Edi
 absl::StatusOr<std::vector<std::vector<double>>> ConditionRuns::Run() {
   const int64_t layers = model_.config.layers;
   std::map<int64_t, std::vector<size_t>> by_first_layer;
-  for (size_t c = 0; c < edits_.size(); ++c) by_first_layer[FirstLayer(edits_[c], layers)].push_back(c);
+  for (size_t c = 0; c < edits_.size(); ++c)
+    by_first_layer[FirstEditedLayer(edits_[c], model_.config)].push_back(c);
   std::vector<std::vector<double>> losses(edits_.size());
   for (const auto& [layer, conditions] : by_first_layer) {
     if (layer == layers) {  // the model as it is, once for all that ask for it
@@ -129,7 +122,7 @@ absl::StatusOr<std::vector<std::vector<double>>> ConditionRuns::Run() {
     }
     ROPELAB_RETURN_IF_ERROR(CarryTo(layer));
     for (const size_t c : conditions) {
-      ROPELAB_ASSIGN_OR_RETURN(const engine::EditedLayers edited, MakeEdits(edits_[c]));
+      ROPELAB_ASSIGN_OR_RETURN(const engine::EditedLayers edited, MakeEdits(edits_[c].ranks));
       ROPELAB_ASSIGN_OR_RETURN(losses[c], LossesUnder(edited, c));
     }
   }
@@ -137,18 +130,20 @@ absl::StatusOr<std::vector<std::vector<double>>> ConditionRuns::Run() {
 }
 
 int64_t ConditionRuns::Bytes(const model::LoadedModel& model, int64_t prompts, int64_t tokens,
-                             const std::vector<engine::LowRanks>& edits, int threads) {
-  int64_t edited = 0;
+                             const std::vector<ReadEdits>& edits, int threads) {
+  int64_t edited = 0, own_keys = 0;
   bool kept = false;
-  for (const engine::LowRanks& ranks : edits) {
-    edited = std::max(edited, engine::LowRankBytes(model, ranks, threads));
-    kept |= !ranks.empty() && ranks.begin()->first.layer > 0;
+  for (const ReadEdits& condition : edits) {
+    edited = std::max(edited, engine::LowRankBytes(model, condition.ranks, threads));
+    own_keys = std::max(own_keys, engine::OwnKeyBytes(condition.heads, model.config, tokens));
+    const int64_t first = FirstEditedLayer(condition, model.config);
+    kept |= first > 0 && first < model.config.layers;
   }
   // While a pass carries a residual on, it holds the prompt's old one and the new one.
   const int64_t residuals = kept ? (prompts + 1) * tokens * model.config.hidden_size *
                                        static_cast<int64_t>(c10::elementSize(model.dtype))
                                  : 0;
-  return edited + residuals + engine::TokenLosses::Bytes(model, tokens, threads) +
+  return edited + own_keys + residuals + engine::TokenLosses::Bytes(model, tokens, threads) +
          engine::ForwardBytes(model, tokens, 0, threads);
 }
 

@@ -11,6 +11,7 @@
 #include "worker/engine/decoder.h"
 #include "worker/engine/edited_weights.h"
 #include "worker/engine/token_losses.h"
+#include "worker/measure/condition_edits.h"
 #include "worker/measure/measurement.h"
 #include "worker/measure/prompts.h"
 
@@ -22,10 +23,10 @@ namespace ropelab::measure {
 // enters one layer. An edited copy of the weights is made once, for all prompts, and is gone before the next.
 class ConditionRuns {
  public:
-  // `edits`: one per condition, each as ThoseThatEdit gives it; without matrices it is the model as it is.
+  // `edits`: one per condition, ranks as ThoseThatEdit gives them; without any it is the model as it is.
   // `first_sample` names prompts in errors. All references must outlive this.
   ConditionRuns(const model::LoadedModel& model, const std::vector<TokenIds>& prompts, int64_t first_sample,
-                const std::vector<engine::LowRanks>& edits, Recorder& recorder);
+                const std::vector<ReadEdits>& edits, Recorder& recorder);
 
   // Summed negative log-likelihoods, [condition][prompt]. Progress after every layer of every pass, and of
   // every edited layer. Errors: the engine's, with the sample and condition; the recorder's.
@@ -33,7 +34,7 @@ class ConditionRuns {
 
   // Bytes beside the weights, at most, for prompts of `tokens` tokens.
   static int64_t Bytes(const model::LoadedModel& model, int64_t prompts, int64_t tokens,
-                       const std::vector<engine::LowRanks>& edits, int threads);
+                       const std::vector<ReadEdits>& edits, int threads);
 
  private:
   class Watch;
@@ -49,7 +50,7 @@ class ConditionRuns {
   const model::LoadedModel& model_;
   const std::vector<TokenIds>& prompts_;
   const int64_t first_sample_;
-  const std::vector<engine::LowRanks>& edits_;
+  const std::vector<ReadEdits>& edits_;
   Recorder& recorder_;
   const engine::TokenLosses losses_;
   int64_t layer_ = 0;                  // that the residuals enter

@@ -13,6 +13,7 @@
 #include "worker/measure/vocabulary_cone.h"
 #include "worker/measure/vocabulary_rows.h"
 #include "worker/measure/weight_one_thread.h"
+#include "worker/model/int8_weights.h"
 
 namespace ropelab::measure {
 namespace {
@@ -93,8 +94,11 @@ absl::Status VocabularyPasses::Align() {
   const model::LayerWeights& weights = model_.weights.layers[0];
   std::vector<std::optional<AlignmentSums>> sums(static_cast<size_t>(heads_));
   EachOnOneThread(heads_, [&](int64_t item) {
-    const at::Tensor& matrix = OfQuery(item) ? weights.query : weights.key;
-    sums[item].emplace(matrix.narrow(0, HeadOf(item) * config_.head_dim, config_.head_dim), energy_);
+    const bool query = OfQuery(item);
+    sums[item].emplace(model::WidenedRows(query ? weights.query : weights.key,
+                                          query ? weights.query_scale : weights.key_scale,
+                                          HeadOf(item) * config_.head_dim, config_.head_dim),
+                       energy_);
   });
   for (int64_t stretch = 0; stretch < stretches_; ++stretch) {
     const int64_t first = stretch * kStretch;
@@ -180,9 +184,9 @@ int64_t VocabularyBytes(const v1::VocabularyProfile& request, const model::Loade
   const int64_t vectors = std::clamp<int64_t>(request.random_vectors(), 0, kMostRandomVectors);
 
   // Per head U'W and the Gram matrix; the projections once more where products are taken in another dtype.
-  const int64_t kept =
-      heads * (head * d + head * head) * wide +
-      (engine::ProductType(model.dtype, model.device) == model.dtype ? 0 : projected * (d + 1) * narrow);
+  const bool widens = engine::ProductType(model.dtype, model.device) != model.dtype ||
+                      model.weights.layers[0].query_scale.defined();
+  const int64_t kept = heads * (head * d + head * head) * wide + (widens ? projected * (d + 1) * narrow : 0);
   // Axes, and once more while they are joined; two histograms each.
   const int64_t axes = (heads + vectors) * (2 * d * wide + static_cast<int64_t>(sizeof(AxisSums)) * 2);
   // The rows, and what it takes to see whether one of their parts is finite: a copy and three masks.

@@ -19,6 +19,9 @@ model::LayerWeights ProjectionsOf(const model::LoadedModel& model) {
   part.query = whole.query;
   part.key = whole.key;
   part.value = whole.value;
+  part.query_scale = whole.query_scale;
+  part.key_scale = whole.key_scale;
+  part.value_scale = whole.value_scale;
   part.query_bias = whole.query_bias;
   part.key_bias = whole.key_bias;
   part.value_bias = whole.value_bias;

@@ -1,4 +1,5 @@
-// WeightProfile: spectra of the query and key projections, or of layer 0 over the whole vocabulary.
+// WeightProfile: spectra of the query and key projections, or of layer 0 over the whole vocabulary, or norms
+// of the query projections' rows.
 #include <ATen/Parallel.h>
 
 #include <vector>
@@ -7,8 +8,10 @@
 #include "common/status_macros.h"
 #include "worker/engine/spectrum.h"
 #include "worker/measure/kinds.h"
+#include "worker/measure/query_rows.h"
 #include "worker/measure/vocabulary_profile.h"
 #include "worker/measure/weight_one_thread.h"
+#include "worker/model/int8_weights.h"
 
 namespace ropelab::measure {
 namespace {
@@ -27,8 +30,10 @@ v1::Reading SpectraOfLayer(int64_t layer, const model::LoadedModel& model, doubl
   EachOnOneThread(static_cast<int64_t>(spectra.size()), [&](int64_t item) {
     const bool query = item < config.query_heads;
     const int64_t head = query ? item : item - config.query_heads;
-    const at::Tensor& matrix = query ? weights.query : weights.key;
-    spectra[item] = SpectrumOfHead(matrix.narrow(0, head * config.head_dim, config.head_dim), energy);
+    const at::Tensor rows = model::WidenedRows(query ? weights.query : weights.key,
+                                               query ? weights.query_scale : weights.key_scale,
+                                               head * config.head_dim, config.head_dim);
+    spectra[item] = SpectrumOfHead(rows, energy);
   });
   v1::Reading reading;
   v1::WeightSpectra& said = *reading.mutable_weight_spectra();
@@ -45,6 +50,14 @@ v1::Reading SpectraOfLayer(int64_t layer, const model::LoadedModel& model, doubl
 
 absl::StatusOr<Outcome> MeasureWeightProfile(const v1::WeightProfile& request,
                                              const model::LoadedModel& model, Recorder& recorder) {
+  if (request.has_query_rows()) {
+    if (request.has_vocabulary()) {
+      return absl::InvalidArgumentError(
+          "weight_profile holds vocabulary and query_rows, which are taken apart; leave one out");
+    }
+    ROPELAB_RETURN_IF_ERROR(MeasureQueryRows(request.query_rows(), model, recorder));
+    return Outcome{};
+  }
   if (!(request.energy() > 0 && request.energy() <= 1)) {
     return absl::InvalidArgumentError(absl::StrCat("weight_profile.energy is ", request.energy(),
                                                    "; it is a share, above 0 and at most 1"));
@@ -62,6 +75,7 @@ absl::StatusOr<Outcome> MeasureWeightProfile(const v1::WeightProfile& request,
 }
 
 int64_t WeightProfileBytes(const v1::WeightProfile& request, const model::LoadedModel& model) {
+  if (request.has_query_rows()) return QueryRowsBytes(model, at::get_num_threads());
   if (request.has_vocabulary()) return VocabularyBytes(request.vocabulary(), model);
   const int64_t d = model.config.hidden_size, head = model.config.head_dim;
   // Per thread a head in double, and twice more while a copy between devices or a product wants it in another

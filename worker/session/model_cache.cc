@@ -31,10 +31,12 @@ absl::StatusOr<at::ScalarType> ScalarType(v1::Dtype::Value dtype) {
       return at::kBFloat16;
     case v1::Dtype::FLOAT16:
       return at::kHalf;
+    case v1::Dtype::INT8:
+      return model::kInt8Weights;
     default:
       return absl::InvalidArgumentError(
           absl::StrCat("dtype ", v1::Dtype::Value_Name(dtype),
-                       " is not one that this worker loads: FLOAT32, BFLOAT16 or FLOAT16"));
+                       " is not one that this worker loads: FLOAT32, BFLOAT16, FLOAT16 or INT8"));
   }
 }
 
@@ -168,7 +170,7 @@ absl::Status ModelCache::CheckFits(const std::string& name, v1::Dtype::Value dty
                       "activations; raise --memory-limit%s or use a worker with more memory",
                       name, bytes, static_cast<double>(bytes) / kMiB, v1::Dtype::Value_Name(dtype),
                       options_.memory_limit, static_cast<double>(options_.memory_limit) / kMiB,
-                      dtype == v1::Dtype::FLOAT32 ? ", ask for a 16-bit dtype" : ""));
+                      dtype == v1::Dtype::FLOAT32 ? ", ask for a 16-bit dtype or INT8" : ""));
 }
 
 absl::Status ModelCache::CheckUnchanged(const v1::Grant& grant) const {

@@ -47,6 +47,7 @@ struct Request {
 };
 
 absl::StatusOr<at::ScalarType> TorchType(const std::string& name) {
+  if (name == "int8") return model::kInt8Weights;  // no dtype of a checkpoint
   ROPELAB_ASSIGN_OR_RETURN(const formats::Dtype dtype, ReadDtype(name));
   switch (dtype) {
     case formats::Dtype::kFloat32:
@@ -68,7 +69,7 @@ absl::StatusOr<at::ScalarType> ChooseDtype(const std::string& flag, const v1::Ex
     case v1::Dtype::FLOAT16:
       return at::kHalf;
     case v1::Dtype::INT8:
-      return absl::InvalidArgumentError("dtype INT8 is not built; use FLOAT32, BFLOAT16 or FLOAT16");
+      return model::kInt8Weights;
     default:
       return at::kFloat;
   }
@@ -136,8 +137,8 @@ int RunInspect(int argc, char** argv) {
       "(after bias and\n"
       "q/k norm, before RoPE); q_rot, k_rot (after RoPE); hidden [L+1,T,d] (input of each block, then the "
       "last block's\n"
-      "output before the final norm); inv_freq [D/2]. They are written in --dtype, inv_freq always in "
-      "float32.\n"
+      "output before the final norm); inv_freq [D/2]. They are written in --dtype (int8: float32), "
+      "inv_freq always in float32.\n"
       "Example: ropelab-worker inspect --model build/quickstart/models/planted --token-ids \"1,403,407\" "
       "--dump "
       "logits,attn_probs \\\n"
@@ -155,7 +156,7 @@ int RunInspect(int argc, char** argv) {
       ->excludes(ids)
       ->excludes(file)
       ->excludes(dump);
-  app.add_option("--dtype", flags.dtype, "float32 (default), bfloat16 or float16");
+  app.add_option("--dtype", flags.dtype, "float32 (default), bfloat16, float16 or int8");
   app.add_option("--device", flags.device, "cpu or cuda:N")->capture_default_str();
   app.add_option("--threads", flags.threads, "threads that compute")
       ->capture_default_str()
