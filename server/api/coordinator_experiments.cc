@@ -173,9 +173,13 @@ int64_t CoordinatorImpl::WeightsBytes(const LiveEntry& entry, const store::TaskR
   if (model == nullptr) {
     return 0;
   }
-  const bool wide =
-      (entry.spec->has_dtype() ? entry.spec->dtype() : model->config().dtype()) == v1::Dtype::FLOAT32;
-  return model->config().parameters() * (wide ? 4 : 2);
+  const v1::ModelConfig& config = model->config();
+  const v1::Dtype::Value dtype = entry.spec->has_dtype() ? entry.spec->dtype() : config.dtype();
+  if (dtype == v1::Dtype::INT8) {  // the vocabulary's matrices stay wide
+    const int64_t wide = (config.tied_embeddings() ? 1 : 2) * config.vocabulary() * config.hidden_size();
+    return config.parameters() + 3 * wide;
+  }
+  return config.parameters() * (dtype == v1::Dtype::FLOAT32 ? 4 : 2);
 }
 
 void CoordinatorImpl::OnStageLoaded(int64_t id, int64_t stage, const std::vector<store::TaskRow>& tasks) {

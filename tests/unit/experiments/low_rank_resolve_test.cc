@@ -70,7 +70,6 @@ TEST(LowRankResolve, RefusesByField) {
        "low_rank.controls[1]: is named twice"},
       {LowRank("ranks: [1, 2, 3, 4, 5] controls { random { draws: 1000 } }"),
        "low_rank.ranks: make with the controls' draws 5006 conditions; at most 4096"},
-      {LowRank("ranks: 2", kHeads, kPrompts, "model: 'toy' dtype: INT8"), "dtype: int8 weights"},
   };
   for (const auto& [spec, problem] : refusals) {
     EXPECT_THAT(ProblemsOf(spec), ElementsAre(HasSubstr(problem))) << spec;

@@ -159,9 +159,8 @@ TEST_F(TwoTokenizersOfOneModel, OtherWeightsBesideThemTakeBothHashes) {
   EXPECT_THAT(Models("toy@cccccccc"), ElementsAre("toy@cccccccccccccccc"));
 }
 
-TEST(Submission, Int8IsNotBuiltYet) {
-  EXPECT_THAT(ProblemsOf(With("model: 'toy' dtype: INT8")),
-              ElementsAre(HasSubstr("dtype: int8 weights are not built")));
+TEST(Submission, TakesInt8WhateverTheCheckpointsOwnDtype) {
+  EXPECT_EQ(Resolved(With("model: 'toy' dtype: INT8")).resolved.dtype(), v1::Dtype::INT8);
 }
 
 TEST(Submission, EachSeedIsNamedOnceAndFitsATable) {
