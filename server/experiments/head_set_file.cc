@@ -66,6 +66,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
 
   bool key(string_t& key) override {
     key_ = key;
+    named_ = true;
     std::string_view rest = key;
     const int64_t layer = TakeNumber(rest);
     const bool dash = layer >= 0 && !rest.empty() && rest.front() == '-';
@@ -118,13 +119,11 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     return std::isfinite(sums_->sum) ? true : Refuse("the sum of the scores is not a finite number");
   }
   bool Refuse(const std::string& why) {
-    problem = key_.empty() && sums_ == nullptr
-                  ? std::string(kShape)
-                  : absl::StrCat("\"", Printable(key_, kShownBytes), "\": ", why);
+    problem = !named_ ? std::string(kShape) : absl::StrCat("\"", Printable(key_, kShownBytes), "\": ", why);
     return false;
   }
 
-  bool open_ = false;
+  bool open_ = false, named_ = false;
   std::string key_;
   Sums* sums_ = nullptr;  // of the key's head
   int depth_ = 0;         // open lists
