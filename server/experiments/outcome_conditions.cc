@@ -251,6 +251,10 @@ absl::StatusOr<OutcomeConditions> OutcomeConditionsOf(const v1::ExperimentSpec& 
   if (fields.NeedsUtilities() && utilities == nullptr) {
     return absl::InternalError(absl::StrCat(fields.kind, ": conditions by utility need utilities"));
   }
+  if (!fields.knockout() && 2 * int64_t{config.inv_freq_size()} != config.head_dim()) {
+    return absl::InternalError(absl::StrCat("model ", label, " was announced with ", config.inv_freq_size(),
+                                            " frequencies for heads of ", config.head_dim(), " dimensions"));
+  }
   ROPELAB_ASSIGN_OR_RETURN(const Heads avoided, DetectedHeadsOf(*fields.heads, context, label, whole_seed));
   const Heads candidates = HeadsOutside(config, avoided);
   result.candidates = static_cast<int64_t>(candidates.size());
