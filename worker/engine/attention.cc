@@ -47,9 +47,10 @@ void Attention::ReplaceOwn(const OwnKeys& own, int64_t group, int64_t first_row,
   for (size_t i = 0; i < own.heads.size(); ++i) {
     const int64_t place = own.heads[i] - group * heads;
     if (place < 0 || place >= heads || own.from[i] >= first_row + rows) continue;
-    at::Tensor head = logits.narrow(0, place * rows, rows);
+    const int64_t skipped = std::max<int64_t>(0, own.from[i] - first_row);  // these keep the group's bits
+    at::Tensor head = logits.narrow(0, place * rows + skipped, rows - skipped);
     const at::Tensor keys = own.keys.select(0, static_cast<int64_t>(i)).narrow(0, first_key, width);
-    at::mm_out(head, packed.narrow(0, place * rows, rows), keys.t());
+    at::mm_out(head, packed.narrow(0, place * rows + skipped, rows - skipped), keys.t());
   }
 }
 

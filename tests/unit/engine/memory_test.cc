@@ -13,6 +13,8 @@
 #include "tests/unit/engine/made_model.h"
 #include "worker/engine/decode_session.h"
 #include "worker/engine/decoder.h"
+#include "worker/engine/edited_weights.h"
+#include "worker/engine/generation.h"
 
 namespace ropelab::engine {
 namespace {
@@ -124,6 +126,47 @@ TEST_F(MemoryBounds, ASessionStaysUnderItsBytes) {
         EXPECT_LE(peak, DecodeSession::Bytes(model, capacity))
             << "d " << config.hidden_size << " H " << config.query_heads << " m " << config.intermediate_size
             << " V " << config.vocabulary << " " << dtype << " capacity " << capacity;
+      }
+    }
+  }
+}
+
+TEST_F(MemoryBounds, AnswersStayUnderTheirBytes) {
+  const auto progress = [] { return absl::OkStatus(); };
+  for (const formats::ModelConfig& config : Shapes()) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+      const model::LoadedModel model = MadeModel(config, dtype);
+      for (const int64_t tokens : {20, 300}) {
+        for (const size_t count : {size_t{1}, size_t{11}}) {
+          // The first layer's edits share nothing; every kind of edit, those of weights among them.
+          std::vector<HeadEdits> edits(count);
+          const LowRanks ranks = {{{0, Projection::kQuery, 1}, 1}, {{1, Projection::kKey, 0}, 1}};
+          EditedLayers layers;
+          std::vector<Condition> conditions;
+          int64_t bytes = AnswerGreedilyBytes(model, tokens, static_cast<int64_t>(count), 6, 1);
+          for (size_t c = 0; c < count; ++c) {
+            HeadEdit edit;
+            edit.kind = c % 3 == 0 ? EditKind::kUnrotate : EditKind::kScaleDims;
+            edit.head = static_cast<int64_t>(c % 4);
+            edit.dims = {0, 2};
+            edits[c] = {edit, HeadEdit{EditKind::kZeroHead, 1, 2, {}}};
+            conditions.push_back({&edits[c], c % 4 == 1 ? &layers : nullptr});
+            bytes += 2 * OwnKeyBytes(edits[c], config, tokens + 6);
+          }
+          const int64_t edited = Peak([&] {
+            for (int64_t layer = 0; layer < 2; ++layer) layers[layer] = LowRankLayer(model, layer, ranks);
+          });
+          const std::vector<int32_t> ids(static_cast<size_t>(tokens), 7);
+          const int64_t peak = Peak([&] {
+            ASSERT_TRUE(AnswerGreedily(model, ids, conditions, {6, {}}, progress).ok());
+          });
+          EXPECT_LE(peak, bytes) << "d " << config.hidden_size << " H " << config.query_heads << " m "
+                                 << config.intermediate_size << " V " << config.vocabulary << " " << dtype
+                                 << " tokens " << tokens << " conditions " << count;
+          EXPECT_GE(12 * peak, bytes) << "d " << config.hidden_size << " H " << config.query_heads << " "
+                                      << dtype << " tokens " << tokens << " conditions " << count;
+          EXPECT_GT(edited, 0);
+        }
       }
     }
   }

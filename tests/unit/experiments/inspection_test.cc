@@ -44,10 +44,6 @@ TEST(InspectionResolve, RefusesWhatCannotBeShown) {
       {Inspect("token_ids { ids: 1 } dump: ['logits', 'values']"),
        "inspection.dump[1]: is no tensor; say one of attn_probs"},
       {Inspect("token_ids { ids: 1 } dump: ['logits', 'logits']"), "inspection.dump[1]: is named twice"},
-      {Inspect("token_ids { ids: 1 } interventions { low_rank { heads { " + kTwoHeads +
-               " } rank: 2 } } "
-               "interventions { zero_head {} }"),
-       "inspection.interventions[1].zero_head: is not built in this version"},
       {Inspect("token_ids { ids: 1 } interventions {}"), "inspection.interventions[0]: say the edit"},
       {Edited("rank: 2"), "inspection.interventions[0].low_rank.heads: an inspection names its heads"},
       {Edited("rank: 2 heads { slash_dominant { experiment: 'd' } }"), "low_rank.heads: an inspection names"},
@@ -134,6 +130,70 @@ TEST(InspectionPlan, LowRankEditsAreHandedOverWithTheirHeadsInOrder) {
           "token_ids { ids: 1 } dump: 'logits' interventions { low_rank { heads { list { head { layer: 0 "
           "head: 1 } head { layer: 1 head: 3 } } } rank: 2 matrices: [QUERY, KEY] } } interventions { "
           "low_rank { heads { list { head { layer: 0 head: 3 } } } rank: 16 matrices: KEY } }")
+          .DebugString());
+}
+
+TEST(InspectionResolve, WritesOutWhatAnEditLeavesOut) {
+  const std::string heads = "heads { list { head { layer: 0 head: 1 } } } ";
+  EXPECT_EQ(
+      Resolved(Inspect("token_ids { ids: 1 } interventions { zero_head { " + heads +
+                       "} } interventions { zero_dims { " + heads +
+                       "dims: [4, 0] } } interventions { unrotate { " + heads +
+                       "pairs: 2 position_range { first: 0 last: 0 } } } interventions { scale_dims { " +
+                       heads + "dims: 1 factor: 0.5 stage: POST_ROPE } }"))
+          .resolved.inspection()
+          .DebugString(),
+      FromText<v1::Inspection>(
+          "token_ids { ids: 1 } dump: 'logits' interventions { zero_head { " + heads +
+          "positions: ALL } } interventions { zero_dims { " + heads +
+          "dims: [0, 4] target: QUERY stage: PRE_ROPE positions: ALL } } interventions { unrotate { " +
+          heads + "pairs: 2 position_range { first: 0 last: 0 } } } interventions { scale_dims { " + heads +
+          "dims: 1 factor: 0.5 target: QUERY stage: POST_ROPE positions: ALL } }")
+          .DebugString());
+}
+
+TEST(InspectionResolve, RefusesEditsWithTheirFieldsPath) {
+  const std::string heads = "heads { list { head { layer: 0 head: 1 } } } ";
+  const std::pair<std::string, const char*> refusals[] = {
+      {"zero_head {}", "zero_head.heads: an inspection names its heads"},
+      {"zero_head { heads { list { head { layer: 0 head: 4 } } } }",
+       "zero_head.heads.list.head[0]: model toy has layers 0 to 1"},
+      {"zero_head { " + heads + "positions: QUESTION }", "zero_head.positions: token ids have no question"},
+      {"zero_head { " + heads + "position_range { first: 0 last: 2 } }",
+       "zero_head.position_range: a range ascends within the prompt's positions, 0 to 1"},
+      {"zero_head { " + heads + "position_range { first: 1 last: 0 } }",
+       "zero_head.position_range: a range ascends"},
+      {"zero_head { " + heads + "position_range { last: 0 } }",
+       "zero_head.position_range: a range has a first"},
+      {"zero_head { " + heads + "positions: ALL position_range { first: 0 last: 1 } }",
+       "zero_head.position_range: excludes positions"},
+      {"zero_dims { " + heads + "}", "zero_dims.dims: name at least one dimension"},
+      {"zero_dims { " + heads + "dims: [0, 16] }",
+       "zero_dims.dims[1]: heads of model toy have dimensions 0 to 15"},
+      {"zero_dims { " + heads + "dims: [3, 3] }",
+       "zero_dims.dims[1]: is named twice; name each dimension once"},
+      {"unrotate { " + heads + "pairs: 0 }", "unrotate.pairs[0]: heads of model toy have pairs 1 to 8"},
+      {"unrotate { " + heads + "pairs: 9 }", "unrotate.pairs[0]: heads of model toy have pairs 1 to 8"},
+      {"unrotate { " + heads + "}", "unrotate.pairs: name at least one pair"},
+      {"scale_dims { " + heads + "dims: 1 }", "scale_dims.factor: say what the dimensions are multiplied by"},
+      {"scale_dims { " + heads + "dims: 1 factor: 1e39 }", "scale_dims.factor: is beyond fp32"},
+  };
+  for (const auto& [edit, problem] : refusals) {
+    EXPECT_THAT(ProblemsOf(Inspect("token_ids { ids: [1, 2] } interventions { " + edit + " }")),
+                ElementsAre(HasSubstr(std::string("inspection.interventions[0].") + problem)))
+        << edit;
+  }
+}
+
+TEST(InspectionPlan, HeadsOfEveryEditAreHandedOverAscendingWithoutOffsets) {
+  FakeReadings none;
+  const StagePlan plan = PlanOf(Resolved(Inspect("token_ids { ids: 1 } interventions { unrotate { heads { " +
+                                                 kTwoHeads + " } pairs: 3 } }")),
+                                ContextOf({ToyModel()}), 1, none);
+  EXPECT_EQ(
+      plan[0].measurement.inspection().interventions(0).DebugString(),
+      FromText<v1::Intervention>("unrotate { heads { list { head { layer: 0 head: 1 } head { layer: 1 head: "
+                                 "3 } } } pairs: 3 positions: ALL }")
           .DebugString());
 }
 

@@ -80,20 +80,14 @@ TEST(ReadLowRanks, RefusesWhatIsWrongWithItsPlaceAndWhatWouldBeRight) {
   EXPECT_THAT(refusal(half), HasSubstr("head[0] names no head"));
 }
 
-TEST(ReadLowRanks, NamesTheKindsThatAreNotBuilt) {
+TEST(ReadLowRanks, TakesNoOtherKind) {
   const auto refusal = [](const v1::Intervention& edit) {
     return std::string(Read({edit}).status().message());
   };
   v1::Intervention edit;
   EXPECT_THAT(refusal(edit), HasSubstr("not known here"));
   edit.mutable_zero_head();
-  EXPECT_THAT(refusal(edit), HasSubstr("edits[0] is zero_head, which is not built in this version"));
-  edit.mutable_zero_dims();
-  EXPECT_THAT(refusal(edit), HasSubstr("zero_dims, which is not built"));
-  edit.mutable_unrotate();
-  EXPECT_THAT(refusal(edit), HasSubstr("unrotate, which is not built"));
-  edit.mutable_scale_dims();
-  EXPECT_THAT(refusal(edit), HasSubstr("scale_dims, which is not built"));
+  EXPECT_THAT(refusal(edit), HasSubstr("edits[0] is zero_head; only low_rank is taken here"));
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ TEST(ConditionInspection, AHeadsQueriesHaveTheRankOfItsProjection) {
   EXPECT_GT((values[1][1][3] / values[1][1][0]).item<double>(), 1e-2);
 }
 
-TEST(ConditionInspection, NamesTheEditThatIsNotBuiltAndTheHeadThatIsNotThere) {
+TEST(ConditionInspection, NamesTheEditThatSaysTooLittleAndTheHeadThatIsNotThere) {
   const model::LoadedModel model = engine::MadeModel(engine::SmallConfig());
   ListRecorder recorder;
   v1::Intervention zero;
@@ -91,7 +91,9 @@ TEST(ConditionInspection, NamesTheEditThatIsNotBuiltAndTheHeadThatIsNotThere) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   };
-  EXPECT_THAT(refusal(zero), HasSubstr("inspection.interventions[0] is zero_head, which is not built"));
+  EXPECT_THAT(refusal(zero), HasSubstr("inspection.interventions[0].zero_head.positions is 0"));
+  zero.mutable_zero_head()->set_positions(v1::EditPositions::QUESTION);
+  EXPECT_THAT(refusal(zero), HasSubstr("zero_head.positions is QUESTION, which only needle prompts have"));
   EXPECT_THAT(refusal(LowRank({{2, 0}}, 1, {v1::Matrix::KEY})), HasSubstr("L2H0"));
 }
 

@@ -44,16 +44,6 @@ TEST(Inspection, WritesTheTensorsThatWereAskedForWithTheirShapes) {
   EXPECT_EQ(shapes, expected);
 }
 
-TEST(Inspection, NamesTheInterventionThatItDoesNotApply) {
-  ROPELAB_NEED_FIXTURE("llama3_a");
-  v1::Measurement request = Request({1}, {"logits"});
-  request.mutable_inspection()->add_interventions()->mutable_unrotate();
-  ListRecorder recorder;
-  const auto status = Measure(request, LoadFixture("llama3_a").get(), {}, recorder).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("unrotate"));
-}
-
 TEST(Inspection, NamesAnUnknownTensorAndTheKnownOnes) {
   ROPELAB_NEED_FIXTURE("llama3_a");
   ListRecorder recorder;

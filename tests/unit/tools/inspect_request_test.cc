@@ -1,6 +1,7 @@
 #include "worker/tools/inspect_request.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -43,18 +44,26 @@ TEST(ReadInspectionSpec, ReadsTextAndJson) {
   }
 }
 
-TEST(ReadInspectionSpec, ALowRankEditThatNamesNoMatricesGetsBoth) {
-  const auto spec = ReadInspectionSpec(File("e.textproto",
-                                            "inspection { token_ids { ids: 1 } dump: \"logits\" "
-                                            "interventions { low_rank { rank: 2 } } "
-                                            "interventions { low_rank { rank: 2 matrices: KEY } } "
-                                            "interventions { unrotate {} } }"));
+TEST(ReadInspectionSpec, WritesOutWhatAnInterventionLeavesOut) {
+  const auto spec = ReadInspectionSpec(
+      File("e.textproto",
+           "inspection { token_ids { ids: 1 } dump: \"logits\" "
+           "interventions { low_rank { rank: 2 } } interventions { low_rank { rank: 2 matrices: KEY } } "
+           "interventions { unrotate {} } interventions { zero_head { position_range { first: 1 } } } "
+           "interventions { zero_dims { dims: 3 } } "
+           "interventions { scale_dims { target: BOTH stage: POST_ROPE positions: QUESTION } } }"));
   ASSERT_TRUE(spec.ok()) << spec.status();
-  EXPECT_THAT(spec->inspection().interventions(0).low_rank().matrices(),
-              testing::ElementsAre(v1::Matrix::QUERY, v1::Matrix::KEY));
-  EXPECT_THAT(spec->inspection().interventions(1).low_rank().matrices(),
-              testing::ElementsAre(v1::Matrix::KEY));
-  EXPECT_TRUE(spec->inspection().interventions(2).has_unrotate());
+  v1::ExperimentSpec expected;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "inspection { token_ids { ids: 1 } dump: \"logits\" "
+      "interventions { low_rank { rank: 2 matrices: [QUERY, KEY] } } "
+      "interventions { low_rank { rank: 2 matrices: KEY } } "
+      "interventions { unrotate { positions: ALL } } "
+      "interventions { zero_head { position_range { first: 1 } } } "
+      "interventions { zero_dims { dims: 3 target: QUERY stage: PRE_ROPE positions: ALL } } "
+      "interventions { scale_dims { target: BOTH stage: POST_ROPE positions: QUESTION } } }",
+      &expected));
+  EXPECT_EQ(spec->DebugString(), expected.DebugString());
 }
 
 TEST(ReadInspectionSpec, SaysWhatIsWrongAndWhere) {
