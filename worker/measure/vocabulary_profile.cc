@@ -184,8 +184,8 @@ int64_t VocabularyBytes(const v1::VocabularyProfile& request, const model::Loade
   const int64_t vectors = std::clamp<int64_t>(request.random_vectors(), 0, kMostRandomVectors);
 
   // Per head U'W and the Gram matrix; the projections once more where products are taken in another dtype.
-  const bool widens = engine::ProductType(model.dtype, model.device) != model.dtype ||
-                      model.weights.layers[0].query_scale.defined();
+  const bool widens =
+      engine::ProductType(model.dtype, model.device) != model.dtype || model::WidenedBytes(model.weights) > 0;
   const int64_t kept = heads * (head * d + head * head) * wide + (widens ? projected * (d + 1) * narrow : 0);
   // Axes, and once more while they are joined; two histograms each.
   const int64_t axes = (heads + vectors) * (2 * d * wide + static_cast<int64_t>(sizeof(AxisSums)) * 2);
