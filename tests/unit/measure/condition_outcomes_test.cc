@@ -181,6 +181,44 @@ TEST(ConditionOutcomes, BitsDependNeitherOnThreadsNorOnOrderNorOnTheBlock) {
   }
 }
 
+v1::Intervention ZeroHeads(const std::vector<std::pair<int, int>>& heads) {
+  v1::Intervention intervention;
+  for (const auto& [layer, head] : heads) {
+    v1::Head& named = *intervention.mutable_zero_head()->mutable_heads()->mutable_list()->add_head();
+    named.set_layer(layer);
+    named.set_head(head);
+  }
+  intervention.mutable_zero_head()->set_positions(v1::EditPositions::ALL);
+  return intervention;
+}
+
+TEST(ConditionOutcomes, AHeadWithoutOutputIsOneWhoseColumnsOfTheOutputProjectionAreZero) {
+  const auto prompts = SomePrompts();
+  const std::vector<std::vector<std::pair<int, int>>> heads = {{{4, 1}}, {{0, 0}, {3, 2}}, {{2, 3}, {2, 1}}};
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    const model::LoadedModel model = MadeModel(FiveLayers(), dtype);
+    std::vector<v1::Condition> conditions = {ConditionOf({})};
+    for (const auto& named : heads) conditions.push_back(ConditionOf({ZeroHeads(named)}));
+    // With a low rank beside it.
+    conditions.push_back(ConditionOf({ZeroHeads(heads[2]), LowRank({{1, 0}}, 2, {kQuery, kKey})}));
+    const Losses together = LossesOf(ConditionRequest(prompts, conditions), model);
+    for (size_t c = 1; c < conditions.size(); ++c) {
+      model::LoadedModel edited =
+          c == 4 ? ModelUnder(ConditionOf({LowRank({{1, 0}}, 2, {kQuery, kKey})}), model) : model;
+      for (const auto& [layer, head] : heads[std::min<size_t>(c - 1, 2)]) {
+        at::Tensor& output = edited.weights.layers[static_cast<size_t>(layer)].output;
+        output = output.clone();
+        output.narrow(1, head * 12, 12).zero_();
+      }
+      const Losses whole = LossesOf(ConditionRequest(prompts, {ConditionOf({})}), edited);
+      for (int64_t sample = 0; sample < 3; ++sample) {
+        EXPECT_EQ(whole.at({sample, 0}), together.at({sample, static_cast<int64_t>(c)})) << c << dtype;
+      }
+      EXPECT_NE(together.at({0, 0}), together.at({0, static_cast<int64_t>(c)}));
+    }
+  }
+}
+
 TEST(ConditionOutcomes, LeavesTheModelAsItWas) {
   const model::LoadedModel model = MadeModel(FiveLayers());
   std::vector<at::Tensor> before;
