@@ -101,7 +101,7 @@ void DeclareHeads(CLI::App* command, Options* options) {
   import
       ->add_option(
           "FILE", options->heads_file,
-          "JSON {\"layer-head\": [scores...]}, layers and heads from 0, at most 2 MiB; - for standard "
+          "JSON {\"layer-head\": [scores...]}, layers and heads from 0, at most 32 MiB; - for standard "
           "input")
       ->required();
   import->footer(

@@ -62,17 +62,14 @@ class Connection {
   absl::Status Send(
       std::unique_ptr<grpc::ClientWriterInterface<Request>> (Stub::*method)(grpc::ClientContext*, Response*),
       Response* response, absl::FunctionRef<absl::Status(absl::FunctionRef<bool(const Request&)>)> produce) {
-    grpc::ClientContext context;
-    Prepare(&context);
-    const auto writer = (stub().*method)(&context, response);
-    const absl::Status produced = produce([&](const Request& request) { return writer->Write(request); });
-    if (!produced.ok()) {
-      context.TryCancel();
-    } else {
-      writer->WritesDone();
-    }
-    const absl::Status answer = FromServer(writer->Finish(), server_);
-    return produced.ok() ? answer : produced;
+    return SendOn(stub(), method, response, produce);
+  }
+  template <typename Request, typename Response>
+  absl::Status Send(std::unique_ptr<grpc::ClientWriterInterface<Request>> (HeadScoreStub::*method)(
+                        grpc::ClientContext*, Response*),
+                    Response* response,
+                    absl::FunctionRef<absl::Status(absl::FunctionRef<bool(const Request&)>)> produce) {
+    return SendOn(head_scores(), method, response, produce);
   }
 
   // The stream must end before the connection does.
@@ -96,6 +93,25 @@ class Connection {
     Prepare(&context);
     context.set_deadline(std::chrono::system_clock::now() + deadline);
     return FromServer((service.*method)(&context, request, response), server_);
+  }
+
+  template <typename Service, typename Request, typename Response>
+  absl::Status SendOn(Service& service,
+                      std::unique_ptr<grpc::ClientWriterInterface<Request>> (Service::*method)(
+                          grpc::ClientContext*, Response*),
+                      Response* response,
+                      absl::FunctionRef<absl::Status(absl::FunctionRef<bool(const Request&)>)> produce) {
+    grpc::ClientContext context;
+    Prepare(&context);
+    const auto writer = (service.*method)(&context, response);
+    const absl::Status produced = produce([&](const Request& request) { return writer->Write(request); });
+    if (!produced.ok()) {
+      context.TryCancel();
+    } else {
+      writer->WritesDone();
+    }
+    const absl::Status answer = FromServer(writer->Finish(), server_);
+    return produced.ok() ? answer : produced;
   }
 
   // Made at the first call: a command that calls nobody starts none of gRPC's threads.

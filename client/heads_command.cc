@@ -16,7 +16,8 @@
 namespace ropelab::client {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{2} << 20;  // as the server takes
+constexpr int64_t kMostBytes = int64_t{32} << 20;  // as the server takes
+constexpr size_t kPieceBytes = size_t{1} << 20;
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   std::ifstream file;
@@ -44,13 +45,24 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 
 absl::StatusOr<ExitCode> Import(Session& session) {
   const Options& options = session.options;
-  v1::ImportHeadScoresRequest request;
-  request.set_name(options.heads_name);
-  request.set_user(UserName());
-  ROPELAB_ASSIGN_OR_RETURN(*request.mutable_content(), ReadFile(options.heads_file));
+  ROPELAB_ASSIGN_OR_RETURN(const std::string content, ReadFile(options.heads_file));
   v1::ImportHeadScoresResponse response;
-  ROPELAB_RETURN_IF_ERROR(
-      session.connection.Call(&Connection::HeadScoreStub::ImportHeadScores, request, &response));
+  ROPELAB_RETURN_IF_ERROR(session.connection.Send<v1::ImportHeadScoresRequest>(
+      &Connection::HeadScoreStub::ImportHeadScores, &response,
+      [&](absl::FunctionRef<bool(const v1::ImportHeadScoresRequest&)> send) {
+        v1::ImportHeadScoresRequest request;
+        request.set_name(options.heads_name);
+        request.set_user(UserName());
+        bool taken = true;  // false: the server's answer says why
+        size_t sent = 0;
+        do {
+          request.set_content(content.substr(sent, kPieceBytes));
+          sent += kPieceBytes;
+          taken = send(request);
+          request.Clear();
+        } while (taken && sent < content.size());
+        return absl::OkStatus();
+      }));
   if (options.json) {
     session.console.out << JsonText(ToJson(response));
     return ExitCode::kDone;

@@ -68,8 +68,8 @@ absl::StatusOr<StoredCatalogue> StoredCatalogue::Read(store::Store& store, const
   }));
   ROPELAB_ASSIGN_OR_RETURN(std::vector<experiments::CorpusFacts> corpora, ReadCorpora(store));
   std::vector<experiments::ImportedScores> scores;
-  if (!experiments::ImportedNames(submission).empty()) {
-    ROPELAB_ASSIGN_OR_RETURN(scores, ReadHeadScores(store));
+  if (const auto named = experiments::ImportedNames(submission); !named.empty()) {
+    ROPELAB_ASSIGN_OR_RETURN(scores, ReadHeadScores(store, named));
   }
   return StoredCatalogue(std::move(rows), std::move(corpora), std::move(scores));
 }

@@ -52,8 +52,8 @@ class Advance {
     }
     experiment_ = kind->experiment;
     ROPELAB_ASSIGN_OR_RETURN(context_.corpora, ReadCorpora(*store_));
-    if (!experiments::ImportedNames(*input_.spec).empty()) {
-      ROPELAB_ASSIGN_OR_RETURN(context_.scores, ReadHeadScores(*store_));
+    if (const auto named = experiments::ImportedNames(*input_.spec); !named.empty()) {
+      ROPELAB_ASSIGN_OR_RETURN(context_.scores, ReadHeadScores(*store_, named));
     }
     ROPELAB_ASSIGN_OR_RETURN(context_.earlier, ReadEarlier(*store_, input_.sources));
     std::vector<store::StageRow> stages;

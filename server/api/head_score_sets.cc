@@ -1,6 +1,7 @@
 #include "server/api/head_score_sets.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -30,7 +31,12 @@ absl::StatusOr<std::vector<store::HeadScoreRow>> Rows(store::Store& store) {
   return rows;
 }
 
-absl::StatusOr<experiments::ImportedScores> ScoresOf(const store::HeadScoreRow& row) {
+// Reads the row's content, too.
+absl::StatusOr<experiments::ImportedScores> ScoresOf(store::Store& store, store::HeadScoreRow& row) {
+  ROPELAB_RETURN_IF_ERROR(store.Read([&](store::Connection& db) -> absl::Status {
+    ROPELAB_ASSIGN_OR_RETURN(row.content, store::HeadScoreContent(db, row.name, row.sha256));
+    return absl::OkStatus();
+  }));
   absl::StatusOr<std::vector<experiments::ImportedScores::Head>> heads =
       experiments::ParseHeadScores(row.content);
   if (!heads.ok()) {
@@ -59,12 +65,22 @@ v1::HeadScoreSet Describe(const store::HeadScoreRow& row, const experiments::Imp
 
 }  // namespace
 
-absl::StatusOr<std::vector<experiments::ImportedScores>> ReadHeadScores(store::Store& store) {
-  ROPELAB_ASSIGN_OR_RETURN(const std::vector<store::HeadScoreRow> rows, Rows(store));
+absl::StatusOr<std::vector<experiments::ImportedScores>> ReadHeadScores(
+    store::Store& store, const std::vector<std::string>& wanted) {
+  std::set<std::string> names;
+  for (const std::string& one : wanted) {
+    names.insert(one.substr(0, one.find('@')));
+  }
+  ROPELAB_ASSIGN_OR_RETURN(std::vector<store::HeadScoreRow> rows, Rows(store));
   std::vector<experiments::ImportedScores> all;
-  for (const store::HeadScoreRow& row : rows) {
-    ROPELAB_ASSIGN_OR_RETURN(experiments::ImportedScores scores, ScoresOf(row));
+  for (store::HeadScoreRow& row : rows) {
+    if (names.count(row.name) == 0) {
+      all.push_back({row.name, row.sha256, {}});
+      continue;
+    }
+    ROPELAB_ASSIGN_OR_RETURN(experiments::ImportedScores scores, ScoresOf(store, row));
     all.push_back(std::move(scores));
+    row.content.clear();
   }
   return all;
 }
@@ -107,28 +123,27 @@ absl::Status ImportHeadScores(const ServiceContext& context, const v1::ImportHea
 
 absl::Status ListHeadScores(const ServiceContext& context, const v1::ListHeadScoresRequest&,
                             v1::ListHeadScoresResponse& response) {
-  ROPELAB_ASSIGN_OR_RETURN(const std::vector<store::HeadScoreRow> rows, Rows(*context.store));
-  for (const store::HeadScoreRow& row : rows) {
-    ROPELAB_ASSIGN_OR_RETURN(const experiments::ImportedScores scores, ScoresOf(row));
+  ROPELAB_ASSIGN_OR_RETURN(std::vector<store::HeadScoreRow> rows, Rows(*context.store));
+  for (store::HeadScoreRow& row : rows) {
+    ROPELAB_ASSIGN_OR_RETURN(const experiments::ImportedScores scores, ScoresOf(*context.store, row));
     *response.add_sets() = Describe(row, scores);
+    row.content.clear();
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<FoundHeadScores> FindRegistered(const ServiceContext& context, const std::string& name) {
-  ROPELAB_ASSIGN_OR_RETURN(const std::vector<store::HeadScoreRow> rows, Rows(*context.store));
-  std::vector<experiments::ImportedScores> known;
-  for (const store::HeadScoreRow& row : rows) {
-    ROPELAB_ASSIGN_OR_RETURN(experiments::ImportedScores scores, ScoresOf(row));
-    known.push_back(std::move(scores));
-  }
+  ROPELAB_ASSIGN_OR_RETURN(const std::vector<experiments::ImportedScores> known,
+                           ReadHeadScores(*context.store, {name}));
   const absl::StatusOr<experiments::ImportedScores> found = experiments::FindHeadScores(known, name);
   if (!found.ok()) {
     return absl::Status(found.status().code(), absl::StrCat("head scores \"", Printable(name, kNameBytes),
                                                             "\": ", std::string(found.status().message())));
   }
-  for (const store::HeadScoreRow& row : rows) {
+  ROPELAB_ASSIGN_OR_RETURN(std::vector<store::HeadScoreRow> rows, Rows(*context.store));
+  for (store::HeadScoreRow& row : rows) {
     if (row.name == found->name && row.sha256 == found->sha256) {
+      ROPELAB_RETURN_IF_ERROR(ScoresOf(*context.store, row).status());
       return FoundHeadScores{*found, Describe(row, *found)};
     }
   }

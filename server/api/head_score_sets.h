@@ -2,6 +2,7 @@
 // shown.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,9 +14,12 @@
 
 namespace ropelab::api {
 
-// By name, the last registered first. DATA_LOSS: one that was taken cannot be read any more.
-absl::StatusOr<std::vector<experiments::ImportedScores>> ReadHeadScores(store::Store& store);
+// By name, the last registered first; of those that `wanted` names ("name" or "name@hash") with their heads,
+// of all others the name and hash alone. DATA_LOSS: one that was taken cannot be read any more.
+absl::StatusOr<std::vector<experiments::ImportedScores>> ReadHeadScores(
+    store::Store& store, const std::vector<std::string>& wanted);
 
+// `request` with the whole file as its content.
 absl::Status ImportHeadScores(const ServiceContext& context, const v1::ImportHeadScoresRequest& request,
                               v1::ImportHeadScoresResponse& response);
 absl::Status ListHeadScores(const ServiceContext& context, const v1::ListHeadScoresRequest& request,

@@ -221,8 +221,8 @@ class Detection(unittest.TestCase):
                            ('{"0-0": [1], "0-0": [1]}', "twice"), ("{'0-0': array([1])}", "json.dump")):
             bad.write_text(text)
             self.assertIn(word, self.lab.client("heads", "import", "bad", bad, expect=4).stderr)
-        bad.write_text('{"0-0": [1' + " " * (2 << 20) + "]}")
-        self.assertIn("2097152 bytes", self.lab.client("heads", "import", "bad", bad, expect=2).stderr)
+        bad.write_text('{"0-0": [1' + " " * (32 << 20) + "]}")
+        self.assertIn("33554432 bytes", self.lab.client("heads", "import", "bad", bad, expect=2).stderr)
         self.lab.client("heads", "import", "bad", self.folder / "absent.json", expect=2)
         bad.write_text('{"9-0": [1]}')
         self.lab.client("heads", "import", "large", bad)

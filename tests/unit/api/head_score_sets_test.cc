@@ -116,16 +116,27 @@ TEST_F(HeadScoreSetsTest, TheServiceAnswersOverAChannel) {
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   const auto stub = v1::HeadScoreService::NewStub(
       grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials()));
-  v1::ImportHeadScoresRequest request;
-  request.set_name("published");
-  request.set_content(R"({"0-0": []})");
   v1::ImportHeadScoresResponse response;
-  const grpc::Status refused = stub->ImportHeadScores(Call().get(), request, &response);
-  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  request.set_content(R"({"0-0": [1]})");
-  const grpc::Status taken = stub->ImportHeadScores(Call().get(), request, &response);
+  const auto import = [&](const std::vector<std::string>& pieces) {
+    const auto call = Call();
+    const auto writer = stub->ImportHeadScores(call.get(), &response);
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      v1::ImportHeadScoresRequest request;
+      request.set_name(i == 0 ? "published" : "");
+      request.set_content(pieces[i]);
+      writer->Write(request);
+    }
+    writer->WritesDone();
+    return writer->Finish();
+  };
+  EXPECT_EQ(import({R"({"0-0": []})"}).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(import({}).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  const grpc::Status taken = import({R"({"0-0)", R"(": [1)", "]}"});
   EXPECT_TRUE(taken.ok()) << taken.error_message();
   EXPECT_EQ(response.set().heads(), 1);
+  const grpc::Status large = import(std::vector<std::string>(33, std::string(1 << 20, ' ')));
+  EXPECT_EQ(large.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(large.error_message(), HasSubstr("has more than 33554432 bytes"));
   server->Shutdown();
 }
 

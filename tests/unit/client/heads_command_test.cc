@@ -1,4 +1,5 @@
 // `ropelab heads` against a server in this process.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -22,6 +23,7 @@ class FakeScores : public v1::HeadScoreService::Service {
  public:
   v1::ImportHeadScoresRequest imported;
   v1::OverlapHeadScoresRequest asked;
+  size_t largest = 0;
 
  private:
   static void Fill(v1::HeadScoreSet& set) {
@@ -29,9 +31,18 @@ class FakeScores : public v1::HeadScoreService::Service {
     set.set_sha256("0123456789abcdef0123456789abcdef");
     set.set_heads(2);
   }
-  grpc::Status ImportHeadScores(grpc::ServerContext*, const v1::ImportHeadScoresRequest* request,
+  grpc::Status ImportHeadScores(grpc::ServerContext*, grpc::ServerReader<v1::ImportHeadScoresRequest>* reader,
                                 v1::ImportHeadScoresResponse* response) override {
-    imported = *request;
+    v1::ImportHeadScoresRequest piece;
+    imported.Clear();
+    while (reader->Read(&piece)) {
+      if (!piece.name().empty()) {
+        imported.set_name(piece.name());
+        imported.set_user(piece.user());
+      }
+      imported.mutable_content()->append(piece.content());
+      largest = std::max(largest, piece.content().size());
+    }
     Fill(*response->mutable_set());
     response->set_already_registered(true);
     return grpc::Status::OK;
@@ -111,12 +122,24 @@ TEST_F(HeadsCommandTest, ImportSendsTheFileByteForByte) {
   EXPECT_EQ(nlohmann::json::parse(out_.str()).at("set").at("heads"), 2);
 }
 
+TEST_F(HeadsCommandTest, AFileOfPublishedSizeTravelsInPieces) {
+  std::string content = "{\"0-0\": [0";
+  while (content.size() < (3 << 20)) {
+    content += ", 0.034482758620689655";
+  }
+  std::ofstream(folder_ / "scores.json", std::ios::binary) << (content += "]}");
+  EXPECT_EQ(Ropelab({"heads", "import", "published", folder_ / "scores.json"}), 0) << err_.str();
+  EXPECT_EQ(scores_.imported.name(), "published");
+  EXPECT_TRUE(scores_.imported.content() == content);
+  EXPECT_EQ(scores_.largest, size_t{1} << 20);
+}
+
 TEST_F(HeadsCommandTest, AFileThatCannotBeSentIsAnErrorOfUse) {
   EXPECT_EQ(Ropelab({"heads", "import", "published", folder_ / "absent.json"}), 2);
   EXPECT_THAT(err_.str(), HasSubstr("cannot be opened"));
-  std::ofstream(folder_ / "large.json") << std::string((2 << 20) + 1, ' ');
+  std::ofstream(folder_ / "large.json") << std::string((32 << 20) + 1, ' ');
   EXPECT_EQ(Ropelab({"heads", "import", "published", folder_ / "large.json"}), 2);
-  EXPECT_THAT(err_.str(), HasSubstr("is larger than the 2097152 bytes"));
+  EXPECT_THAT(err_.str(), HasSubstr("is larger than the 33554432 bytes"));
   EXPECT_EQ(Ropelab({"heads", "import", "published"}), 2);
 }
 

@@ -15,10 +15,13 @@ class HeadScoresTest : public StoreTest {
       return RegisterHeadScores(db, {name, sha256, "ada", registered_us, content});
     });
   }
+  std::string Content(const std::string& name, const std::string& sha256) {
+    return Read([&](Connection& db) { return HeadScoreContent(db, name, sha256); });
+  }
   std::vector<std::string> Listed() {
     std::vector<std::string> listed;
     for (const HeadScoreRow& row : Read([](Connection& db) { return ListHeadScores(db); })) {
-      listed.push_back(row.name + "@" + row.sha256 + " " + row.content);
+      listed.push_back(row.name + "@" + row.sha256 + " " + Content(row.name, row.sha256));
     }
     return listed;
   }
@@ -30,7 +33,7 @@ TEST_F(HeadScoresTest, SurviveARestartWithTheirFilesByteForByte) {
   Reopen();
   const auto rows = Read([](Connection& db) { return ListHeadScores(db); });
   ASSERT_EQ(rows.size(), 1u);
-  EXPECT_EQ(rows[0].content, content);
+  EXPECT_EQ(Content("published", "aa"), content);
   EXPECT_EQ(rows[0].owner, "ada");
   EXPECT_EQ(rows[0].registered_us, 5);
 }
@@ -49,6 +52,12 @@ TEST_F(HeadScoresTest, OtherContentStandsBesideTheFirstAndTheNewestComesFirst) {
   EXPECT_FALSE(Register("other", "aa", 9, "first"));
   EXPECT_THAT(Listed(), ElementsAre("other@aa first", "published@00 third", "published@bb second",
                                     "published@aa first"));
+}
+
+TEST_F(HeadScoresTest, WhatIsNotThereIsSaid) {
+  const absl::Status status =
+      store_->Read([](Connection& db) { return HeadScoreContent(db, "published", "aa").status(); });
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
 }
 
 }  // namespace
