@@ -1,0 +1,21 @@
+// Samples as the tensors that a step takes.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <vector>
+
+#include "worker/train/training_samples.h"
+
+namespace ropelab::train {
+
+struct SampleBatch {
+  at::Tensor ids;            // [B, N], int64: what the model reads
+  at::Tensor targets;        // [B, N], int64: what comes next
+  at::Tensor text, answers;  // [B, N], fp32: 1 where the target counts as such
+};
+
+// Samples of N + 1 tokens each.
+SampleBatch MakeBatch(const std::vector<TrainingSample>& samples);
+
+}  // namespace ropelab::train

@@ -1,0 +1,253 @@
+#include "worker/train/training_loop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/status_macros.h"
+#include "worker/formats/safetensors_writer.h"
+#include "worker/train/adamw.h"
+#include "worker/train/bpe_trainer.h"
+#include "worker/train/export_model.h"
+#include "worker/train/needle_evaluation.h"
+#include "worker/train/sample_batch.h"
+#include "worker/train/streams.h"
+#include "worker/train/train_state.h"
+#include "worker/train/trainable_model.h"
+#include "worker/train/training_samples.h"
+
+namespace ropelab::train {
+namespace {
+
+constexpr char kCurveHead[] = "step,tokens,length,rate,text_loss,answer_loss,gradient_norm,accuracy\n";
+constexpr char kCheckpointsHead[] = "name,step,tokens,length\n";
+// Samples per length and depth of evaluation.csv, apart from those that moved the curriculum on.
+constexpr int64_t kFinalSamples = 40;
+constexpr int64_t kFirstFinalSample = int64_t{1} << 20;
+// Steps that take the curriculum's present length; the others take one before it.
+constexpr double kPresentLength = 0.7;
+// Half the prompts are shorter by up to a quarter, so that no distance is left out.
+constexpr double kShortened = 0.5;
+constexpr uint64_t kLargestCut = 4;
+
+// What the finished tokenizer is: the same for every run of a recipe.
+struct TrainedTokenizer {
+  std::string json;
+  std::shared_ptr<const formats::Tokenizer> tokenizer;
+};
+
+absl::StatusOr<TrainedTokenizer> TrainTokenizer(const Recipe& recipe) {
+  TrainedTokenizer trained;
+  ROPELAB_ASSIGN_OR_RETURN(const WordCounts counts,
+                           CountTrainingWords(recipe.seed, recipe.tokenizer_sentences, recipe.mix.generated));
+  trained.json = TokenizerJson(TrainMerges(counts, recipe.vocabulary));
+  ROPELAB_ASSIGN_OR_RETURN(trained.tokenizer, formats::Tokenizer::Parse(trained.json, "tokenizer.json"));
+  return trained;
+}
+
+at::ScalarType ProductsOf(const Recipe& recipe) {
+  return recipe.products == "float32" ? at::kFloat : at::kBFloat16;
+}
+
+std::vector<at::Tensor> TensorsOf(const TrainableModel& model) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : model.Parameters()) tensors.push_back(tensor);
+  return tensors;
+}
+
+class Training {
+ public:
+  Training(const Recipe& recipe, const TrainingOptions& options, TrainedTokenizer tokenizer)
+      : recipe_(recipe),
+        folder_(options.out),
+        last_step_(std::min(options.stop_after.value_or(recipe.steps), recipe.steps)),
+        tokenizer_(std::move(tokenizer)),
+        text_(tokenizer_.tokenizer, recipe.seed, recipe.mix.generated),
+        model_(recipe.shape, tokenizer_.tokenizer->vocabulary(), recipe.seed, ProductsOf(recipe)),
+        optimizer_(recipe.adamw, TensorsOf(model_)) {
+    state_.curve = kCurveHead;
+    state_.checkpoints = kCheckpointsHead;
+  }
+
+  absl::Status Run(absl::FunctionRef<void(const TrainingProgress&)> progress) {
+    auto resumed = LoadState(StateFolder(), recipe_, model_, optimizer_);
+    if (resumed.ok()) {
+      state_ = *std::move(resumed);
+    } else if (!absl::IsNotFound(resumed.status())) {
+      return resumed.status();
+    }
+    const bool ended = state_.step == recipe_.steps;
+    if (state_.step == 0) ROPELAB_RETURN_IF_ERROR(WriteCheckpoint());
+    while (state_.step < last_step_) {
+      ROPELAB_RETURN_IF_ERROR(Step());
+      if (state_.step % recipe_.curriculum.every == 0 || state_.step == recipe_.steps) {
+        ROPELAB_RETURN_IF_ERROR(Evaluate(progress));
+      }
+    }
+    return state_.step == recipe_.steps && !ended ? Finish() : absl::OkStatus();
+  }
+
+ private:
+  std::string StateFolder() const { return (folder_ / "state").string(); }
+  int64_t PresentLength() const { return recipe_.curriculum.lengths[static_cast<size_t>(state_.stage)]; }
+
+  int64_t StepLength() const {
+    Philox stream = MakeStream(recipe_.seed, Stream::kStepLength, static_cast<uint64_t>(state_.step));
+    int64_t length = PresentLength();
+    if (state_.stage > 0 && stream.Double() >= kPresentLength) {
+      length = recipe_.curriculum.lengths[stream.Integer(static_cast<uint64_t>(state_.stage))];
+    }
+    const bool shorter = stream.Double() < kShortened;
+    const int64_t cut = static_cast<int64_t>(stream.Integer(static_cast<uint64_t>(length) / kLargestCut));
+    return shorter ? std::max(length - cut, kShortestPrompt) : length;
+  }
+
+  absl::StatusOr<SampleBatch> Draw() {
+    const int64_t length = StepLength();
+    const int64_t count = std::max<int64_t>(1, recipe_.tokens_per_step / length);
+    std::vector<TrainingSample> samples;
+    for (int64_t i = 0; i < count; ++i) {
+      ROPELAB_ASSIGN_OR_RETURN(TrainingSample sample,
+                               DrawSample(text_, recipe_, length + 1, static_cast<uint64_t>(state_.step),
+                                          static_cast<uint64_t>(i)));
+      samples.push_back(std::move(sample));
+    }
+    state_.tokens += count * length;
+    return MakeBatch(samples);
+  }
+
+  // Heads left out of this step count nothing and the others more, so that the mean stays.
+  at::Tensor HeadScale(int64_t batch) const {
+    if (recipe_.head_dropout == 0) return {};
+    const double grown =
+        std::min(1.0, static_cast<double>(state_.step) / static_cast<double>(recipe_.head_dropout_warmup));
+    const double share = recipe_.head_dropout * grown;
+    Philox stream = MakeStream(recipe_.seed, Stream::kHeadDropout, static_cast<uint64_t>(state_.step));
+    at::Tensor scale = at::empty({batch, recipe_.shape.layers, recipe_.shape.heads}, at::kFloat);
+    float* const values = scale.data_ptr<float>();
+    for (int64_t i = 0; i < scale.numel(); ++i) {
+      values[i] = stream.Double() < share ? 0.0f : static_cast<float>(1 / (1 - share));
+    }
+    return scale;
+  }
+
+  absl::Status Step() {
+    ROPELAB_ASSIGN_OR_RETURN(const SampleBatch batch, Draw());
+    const at::Tensor logits = model_.Logits(batch.ids, HeadScale(batch.ids.size(0)));
+    const at::Tensor losses =
+        at::log_softmax(logits, -1).gather(-1, batch.targets.unsqueeze(-1)).squeeze(-1).neg();
+    const at::Tensor text = (losses * batch.text).sum() / batch.text.sum().clamp_min(1);
+    const at::Tensor answers = (losses * batch.answers).sum() / batch.answers.sum().clamp_min(1);
+    const at::Tensor loss = text + recipe_.answer_weight * answers;
+    if (!std::isfinite(loss.item<double>())) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the loss of step ", state_.step + 1, " is not finite; lower adamw.rate, ", recipe_.adamw.rate));
+    }
+    loss.backward();
+    rate_ = LearningRate(recipe_.adamw, state_.step, recipe_.steps);
+    norm_ = optimizer_.Step(state_.step, rate_);
+    text_loss_ += text.item<double>();
+    answer_loss_ += answers.item<double>();
+    ++since_;
+    ++state_.step;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<double> Accuracy() const {
+    const int64_t samples = recipe_.curriculum.samples;
+    ROPELAB_ASSIGN_OR_RETURN(const int64_t right,
+                             RightAnswers(model_, text_, recipe_, PresentLength(), 0, samples));
+    return static_cast<double>(right) / static_cast<double>(samples);
+  }
+
+  absl::Status Evaluate(absl::FunctionRef<void(const TrainingProgress&)> progress) {
+    const auto steps = static_cast<double>(since_);
+    const auto longest = static_cast<int64_t>(recipe_.curriculum.lengths.size()) - 1;
+    for (bool moved = true; moved;) {
+      ROPELAB_ASSIGN_OR_RETURN(const double accuracy, Accuracy());
+      absl::StrAppend(
+          &state_.curve,
+          absl::StrFormat("%d,%d,%d,%.6g,%.4f,%.4f,%.4f,%.4f\n", state_.step, state_.tokens, PresentLength(),
+                          rate_, text_loss_ / steps, answer_loss_ / steps, norm_, accuracy));
+      progress({state_.step, PresentLength(), text_loss_ / steps, answer_loss_ / steps, accuracy});
+      moved = accuracy >= recipe_.curriculum.pass && state_.stage < longest;
+      if (moved) ++state_.stage;
+    }
+    text_loss_ = answer_loss_ = 0;
+    since_ = 0;
+    ROPELAB_RETURN_IF_ERROR(WriteModelFile("curve.csv", state_.curve));
+    ROPELAB_RETURN_IF_ERROR(WriteCheckpoint());
+    if (state_.step == recipe_.steps) return absl::OkStatus();  // Finish saves it
+    return SaveState(StateFolder(), recipe_, state_, model_, optimizer_);
+  }
+
+  absl::Status WriteModelFile(const char* name, const std::string& text) const {
+    const std::filesystem::path folder = folder_ / recipe_.name;
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) {
+      return absl::InvalidArgumentError(absl::StrCat(folder.string(), ": cannot be made: ", error.message()));
+    }
+    return formats::WriteFileAtomically((folder / name).string(), text);
+  }
+
+  absl::Status Export(const std::filesystem::path& folder) const {
+    return ExportModel(folder.string(), recipe_, model_, tokenizer_.tokenizer->vocabulary(), tokenizer_.json);
+  }
+
+  // Where the recipe asks for one at this step.
+  absl::Status WriteCheckpoint() {
+    const auto& steps = recipe_.checkpoints;
+    if (!std::binary_search(steps.begin(), steps.end(), state_.step)) return absl::OkStatus();
+    const std::filesystem::path folder = folder_ / "checkpoints";
+    const std::string name = absl::StrFormat("%s-%04d", recipe_.name, state_.step);
+    ROPELAB_RETURN_IF_ERROR(Export(folder / name));
+    absl::StrAppend(&state_.checkpoints, name, ",", state_.step, ",", state_.tokens, ",", PresentLength(),
+                    "\n");
+    return formats::WriteFileAtomically((folder / "checkpoints.csv").string(), state_.checkpoints);
+  }
+
+  absl::Status Finish() {
+    std::string table = "length,depth,samples,right\n";
+    for (const int64_t length : recipe_.curriculum.lengths) {
+      for (size_t i = 0; i < std::size(kDepths); ++i) {
+        const int64_t first = kFirstFinalSample + static_cast<int64_t>(i) * kFinalSamples;
+        ROPELAB_ASSIGN_OR_RETURN(const int64_t right, RightAnswers(model_, text_, recipe_, length, first,
+                                                                   kFinalSamples, kDepths[i]));
+        absl::StrAppend(&table, length, ",", kDepths[i], ",", kFinalSamples, ",", right, "\n");
+      }
+    }
+    ROPELAB_RETURN_IF_ERROR(WriteModelFile("evaluation.csv", table));
+    ROPELAB_RETURN_IF_ERROR(Export(folder_ / recipe_.name));
+    return SaveState(StateFolder(), recipe_, state_, model_, optimizer_);
+  }
+
+  const Recipe recipe_;
+  const std::filesystem::path folder_;
+  const int64_t last_step_;
+  const TrainedTokenizer tokenizer_;
+  const SampleText text_;
+  TrainableModel model_;
+  AdamW optimizer_;
+  TrainState state_;
+  double rate_ = 0, norm_ = 0;              // of the last step
+  double text_loss_ = 0, answer_loss_ = 0;  // sums since the last evaluation
+  int64_t since_ = 0;
+};
+
+}  // namespace
+
+absl::Status Train(const Recipe& recipe, const TrainingOptions& options,
+                   absl::FunctionRef<void(const TrainingProgress&)> progress) {
+  ROPELAB_ASSIGN_OR_RETURN(TrainedTokenizer tokenizer, TrainTokenizer(recipe));
+  return Training(recipe, options, std::move(tokenizer)).Run(progress);
+}
+
+}  // namespace ropelab::train
