@@ -209,6 +209,22 @@ class Detection(unittest.TestCase):
         self.assertAlmostEqual(overlap["jaccard"], len(shared) / (4 - len(shared)))
         self.assertEqual(set(overlap["heads"]), {f"{layer}-{head}" for layer, head in shared})
 
+    def test_a_file_of_published_size_is_counted(self):
+        draw = numpy.random.default_rng(3)
+        scores = {f"{layer}-{head}": list(numpy.where(draw.random(500) < 0.8, 0, draw.random(500) ** draw.uniform(0.1, 9)))
+                  for layer in range(32) for head in range(32)}
+        scores = {key: [0 if value == 0 else float(value) for value in values] for key, values in scores.items()}
+        path = self.folder / "whole.json"
+        path.write_text(json.dumps(scores))
+        self.assertGreater(path.stat().st_size, 3 << 20)
+        self.lab.client("heads", "import", "whole", path)
+        shown = self.lab.json("heads", "show", "whole")
+        means = {key: numpy.mean(values) for key, values in scores.items()}
+        for count in shown["counts"]:
+            self.assertEqual(count["heads"], sum(mean >= count["threshold"] for mean in means.values()))
+        self.assertEqual([f"{h['layer']}-{h['head']}" for h in shown["heads"]], sorted(means, key=means.get, reverse=True))
+        self.assertEqual(shown["set"]["scores"], 32 * 32 * 500)
+
     def mapped(self, experiment):
         target = self.folder / "maps.safetensors"
         self.lab.client("results", experiment, "--artifact", "maps.safetensors", "-o", target)
