@@ -265,6 +265,61 @@ TEST_F(RetrievalTables, ASampleThatIsMissingOrNoNumberIsNoResult) {
   EXPECT_THAT(reduce(broken).message(), HasSubstr("metric mass of L1H1 is nan"));
 }
 
+// Of two tokenizers one makes sample 1 of the shorter context too long.
+TEST(SeveralModels, ASampleThatFitsOneOfThemIsDroppedForAllAndCounted) {
+  ModelFacts other = ReadingModel("other", 'e');
+  other.weights_hash = std::string(64, 'f');
+  const FakeCatalogue catalogue({ReadingModel(), other});
+  const ResolvedExperiment experiment = Resolved(Spec(kTwoCells, "models: ['toy', 'other']"), catalogue);
+  const Context context = ContextOf({ReadingModel(), other});
+  FakeReadings readings;
+  for (const PlannedTask& task : PlanOf(experiment, context, 1, readings)) {
+    ASSERT_TRUE(task.measurement.has_text_lengths());
+    const v1::PromptBlock& block = task.measurement.text_lengths().needles();
+    const bool tight = task.measurement.model().tokenizer_hash() == other.tokenizer_hash;
+    std::vector<v1::Reading> lengths;
+    for (int64_t i = 0; i < block.samples().count(); ++i) {
+      v1::RealisedNeedle& realised = *lengths.emplace_back().mutable_realised_needle();
+      realised.set_sample(block.samples().first_sample() + i);
+      realised.set_fits(!tight || realised.sample() != 1);
+    }
+    readings.Add(1, task.measurement, lengths);
+  }
+  const StagePlan plan = PlanOf(experiment, context, 2, readings);
+  ASSERT_EQ(plan.size(), 4u);  // nine samples each
+  for (const PlannedTask& task : plan) {
+    const v1::PromptBlock& block = task.measurement.needle_attention().prompts();
+    std::vector<v1::Reading> of_task;
+    for (int64_t i = 0; i < block.samples().count(); ++i) {
+      EXPECT_FALSE(block.needle().samples(static_cast<int>(i)).context_length() == 32 &&
+                   block.needle().samples(static_cast<int>(i)).index() == 1);
+      of_task.push_back(ReadingOf(block.samples().first_sample() + i));
+    }
+    readings.Add(2, task.measurement, of_task);
+  }
+  const auto results =
+      FindKind("retrieval_detection")->experiment->Reduce(experiment.resolved, context, readings);
+  ASSERT_TRUE(results.ok()) << results.status();
+  const Table& statistics = TableNamed(*results, "statistics");
+  int counted = 0;
+  for (int row = 0; row < static_cast<int>(statistics.slice.rows()); ++row) {
+    const std::string& name = ColumnNamed(statistics, "name").texts(row);
+    if (name == "needles_kept" || name == "needles_dropped") {
+      ++counted;
+      EXPECT_EQ(ColumnNamed(statistics, "value").reals(row), name == "needles_kept" ? 9 : 1);
+      EXPECT_EQ(ColumnNamed(statistics, "n").integers(row), 10);
+    }
+  }
+  EXPECT_EQ(counted, 4);
+  const Table& samples = TableNamed(*results, "needle_samples");
+  EXPECT_EQ(samples.slice.rows(), 20);
+  int64_t dropped = 0;
+  for (const int64_t kept : ColumnNamed(samples, "kept").integers()) {
+    dropped += 1 - kept;
+  }
+  EXPECT_EQ(dropped, 2);
+}
+
 TEST(RopeBase, IsReadOffThePowers) {
   v1::ModelConfig config;
   for (int pair = 0; pair < 64; ++pair) {
