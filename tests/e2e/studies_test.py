@@ -1,5 +1,6 @@
-"""Every file of studies/slash, small: it runs to its end on a trained model and on a planted one, where the answers are known, and its
-header names tables, artifacts and statistics that are there."""
+"""Every file of studies, small: it runs to its end, those of the slash paper on a trained model and on a planted one, where the answers
+are known, those of the retrieval paper on models whose heads look at digits; and its header names tables, artifacts and statistics that
+are there."""
 
 import collections
 import re
@@ -7,6 +8,7 @@ import shutil
 import subprocess
 import unittest
 
+from digit_model import write_digit_model
 from harness import BIN, FIXTURES, SOURCE, Lab, need_fixtures
 
 TOKENS = 96
@@ -24,20 +26,31 @@ STATISTIC = (r"(?<!\.)\b(?:mean_\w+|ood_\w+_\w+|rv_random_\w+|removal_ratio_\w+_
              r"|(?:active_pairs|c1|c2|epsilon_over_c1|l_min)\.\w+|(?:full|bound|assumption|zero|slow|alias|no_high)\.\w+)")
 
 
+# The retrieval paper's, as patterns.
+FEWER = [(r"\[256, 512, 1024\]", "[256, 272, 288]"), (r"context_lengths: (?:512|1024)", "context_lengths: 272"),
+         (r"samples_per_cell: \d+", "samples_per_cell: 2"), (r"count: \d+ tokens: \d+", "count: 2 tokens: 64"),
+         (r"\[42, 123, 2024\]", "[42, 123]")]
+RETRIEVAL_STATISTIC = (r"(?<![\w.])(?:T|cohens_d|welch_t|welch_p|p_paper|p_centred|p_bh|partial_spearman|layers_without_both|retrieval"
+                       r"|retrieval_share_over_seeds|retrieval_over_seeds|rope_base|exact_zeros|jaccard|spearman|pearson|onset"
+                       r"|active_groups|retrieval_per_active_group|full_groups_share|frequency_effect|mcnemar_p|head_specificity_gap"
+                       r"|perplexity_rise|recall_drop|specificity_ratio|lowest_against_random|accuracy_drop|at_ceiling"
+                       r"|accuracy_over_draws\.\w+|worst_draw\.\w+)(?![\w])")
+
+
 class Study:
     """One file made small, and what its run gave."""
 
-    def __init__(self, path):
+    def __init__(self, path, smaller=SMALLER):
         text = path.read_text()
-        for at_length, here in SMALLER:
-            text = text.replace(at_length, here)
+        for at_length, here in smaller:
+            text = re.sub(at_length, here, text) if smaller is FEWER else text.replace(at_length, here)
         self.name, self.text = path.stem, text
         head = " ".join(line[1:].strip() for line in text.splitlines() if line.startswith("#"))
         self.to_look_at = head.split("What to look at")[1].split("For the paper's")[0]
 
     def run(self, lab, model):
         path = lab.write_spec(self.text, f"{self.name}.textproto")
-        modelled = [] if self.name == "theorem_5_3" else ["--set", f"model={model}"]
+        modelled = ["--set", f"model={model}"] if model else []
         said = lab.client("submit", path, "--wait", *modelled).stdout
         names = re.findall(r'^  name: "(.*)"', self.text, re.M) or [""]
         ids = re.findall(r"^e\d+$", said, re.M)
@@ -68,7 +81,7 @@ class Studies(unittest.TestCase):
     def test_on_a_trained_model_headers_name_what_is_there(self):
         for study in self.studies:
             with self.subTest(study=study.name):
-                study.run(self.lab, "qwen2_a" if study.name in BIASED else "stories260K")
+                study.run(self.lab, "qwen2_a" if study.name in BIASED else "" if study.name == "theorem_5_3" else "stories260K")
                 for table in re.findall(r"`(\w+)`", study.to_look_at):
                     self.assertIn(table, study.tables)
                 for artifact in re.findall(r"\b\w+\.safetensors", study.to_look_at):
@@ -118,6 +131,42 @@ class Studies(unittest.TestCase):
             self.checked["conditions"] += 1
             # Values are zero in a planted model, so no edit of queries and keys moves a loss.
             self.assertEqual(len({row["perplexity"] for row in self.lab.table(experiment, "conditions")}), 1)
+
+
+class RetrievalStudies(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.lab = Lab("", worker_flags=["--threads", "1"]).__enter__()
+        cls.addClassCleanup(cls.lab.__exit__, None, None, None)
+        write_digit_model(cls.lab.models / "needle-tiny", 3, seed=0, positions=2048)
+        cls.studies = [Study(path, FEWER) for path in sorted((SOURCE / "studies/retrieval").glob("*.textproto"))]
+        steps = sorted({name for study in cls.studies for name in re.findall(r'"(needle-tiny-\d+)"', study.text)})
+        for i, name in enumerate(steps):
+            write_digit_model(cls.lab.models / name, min(i, 3), seed=i + 1, positions=2048)
+        cls.lab.start_worker("w1")
+
+    def test_headers_name_what_is_there(self):
+        self.assertEqual(len(self.studies), 19)
+        for study in self.studies:
+            with self.subTest(study=study.name):
+                study.run(self.lab, "")
+                for table in re.findall(r"`(\w+)`", study.to_look_at):
+                    self.assertIn(table, study.tables)
+                found = {name for rows in study.statistics.values() for name in rows}
+                for word in set(re.findall(RETRIEVAL_STATISTIC, study.to_look_at)):
+                    self.assertTrue(any(name.startswith(word) for name in found), f"no statistic {word}")
+                if study.name != "all":
+                    self.assertIn(study.name.replace("_", " ").replace("fig", "figure"), study.text.split("\n")[0].lower())
+
+    def test_heads_that_look_at_digits_are_what_is_found(self):
+        study = next(study for study in self.studies if study.name == "table_3")
+        study.run(self.lab, "")
+        found = [(int(row["layer"]), int(row["head"])) for row in self.lab.table(study.experiments["detect"], "head_scores")
+                 if row["retrieval"] == "true" and row["metric"] == "argmax"]
+        self.assertEqual(found, [(0, 0), (0, 1), (0, 2)])
+        controls = collections.Counter(row["control"] for row in self.lab.table(study.experiments["knockout"], "conditions"))
+        self.assertEqual(controls["random"] % 10, 0)
+        self.assertGreater(controls["random"], 0)
 
 
 if __name__ == "__main__":
