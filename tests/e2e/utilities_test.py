@@ -20,6 +20,8 @@ SEEDS = (42, 7)
 MODELS = ("one", "two")
 PERMUTATIONS = 300
 THRESHOLDS = (0.05, 0.1, 0.25)
+FOLDED = """name: "folded" models: ["one", "two"] utility_test { fold_norm: true permutations: 300
+    heads { list { head { layer: 0 head: 3 } head { layer: 0 head: 5 } head { layer: 2 head: 1 } } } }"""
 
 
 def make_model(folder, tokenizer, seed):
@@ -74,13 +76,13 @@ class Utilities(unittest.TestCase):
 
     def check_utilities(self, experiment, model, fold_norm):
         wanted = utilities(self.folder / "models" / model, fold_norm)
-        rows = [row for row in self.lab.table(experiment, "utilities") if row["model"] == model]
+        rows = [row for row in self.lab.table(experiment, "utilities") if row["model"].split("@")[0] == model]
         self.assertEqual(len(rows), LAYERS * HEADS * (DIM + 1))
         for row in rows:
             of_head = wanted[int(row["layer"]), int(row["head"])]
             self.near(row["utility"], of_head[int(row["dim"])] if row["dim"] else of_head.mean(), row)
         for row in self.lab.table(experiment, "series"):
-            if row["model"] == model:
+            if row["model"].split("@")[0] == model:
                 self.assertEqual(row["name"], "utility_per_dim")
                 self.near(row["y"], wanted[:, :, int(float(row["x"]))].mean(), row)
         return wanted.mean(2).ravel()
@@ -88,7 +90,7 @@ class Utilities(unittest.TestCase):
     def scores(self, experiment, model, metric, seed):
         """Score and hits of every head, in order of layer and head."""
         rows = [row for row in self.lab.table(experiment, "head_scores")
-                if (row["model"], row["metric"], row["seed"], row["context_length"]) == (model, metric, str(seed), "")]
+                if (row["model"].split("@")[0], row["metric"], row["seed"], row["context_length"]) == (model, metric, str(seed), "")]
         rows.sort(key=lambda row: (int(row["layer"]), int(row["head"])))
         self.assertEqual(len(rows), LAYERS * HEADS)
         return numpy.array([float(row["score"]) for row in rows]), int(rows[0]["samples"])
@@ -121,7 +123,8 @@ class Utilities(unittest.TestCase):
               needles {{ context_lengths: [150, 220] depths: [0.25, 0.75] samples_per_cell: 3 haystack {{ generated {{}} }} }} }} }}
             experiments {{ name: "utility" utility_test {{ permutations: {PERMUTATIONS} thresholds: {list(THRESHOLDS)}
               heads {{ retrieval {{ experiment: "detect" metric: ARGMAX threshold: 0.1 }} }} }} }}""")
-        rows = {(r["model"], r["name"], r["detector"], r["threshold"], r["seed"]): r for r in self.lab.table(test, "statistics")}
+        rows = {(r["model"].split("@")[0], r["name"], r["detector"], r["threshold"] and repr(float(r["threshold"])), r["seed"]): r
+                for r in self.lab.table(test, "statistics")}
         layers = numpy.repeat(numpy.arange(LAYERS), HEADS)
         ps, tested = {}, 0
         for model in MODELS:
@@ -176,19 +179,23 @@ class Utilities(unittest.TestCase):
                             self.near(rows[model, "p_bh", *at, str(seed)]["p"], min(1, wanted), "p_bh")
 
     def test_norms_are_folded_in_and_a_list_says_what_it_lacks(self):
-        (test,) = self.lab.submit("""name: "folded" model: "one" utility_test { fold_norm: true permutations: 300
-            heads { list { head { layer: 0 head: 3 } head { layer: 0 head: 5 } head { layer: 2 head: 1 } } } }""")
+        (test,) = self.lab.submit(FOLDED)
         values = self.check_utilities(test, "one", True)
-        rows = {r["name"]: r for r in self.lab.table(test, "statistics")}
+        rows = {r["name"]: r for r in self.lab.table(test, "statistics") if r["model"].split("@")[0] == "one"}
         labels = numpy.zeros(LAYERS * HEADS, dtype=bool)
         labels[[3, 5, 2 * HEADS + 1]] = True
         self.check_test(rows.__getitem__, values, labels, 42)
-        self.assertEqual(rows["layers_without_both"]["value"], "2.0" if "." in rows["layers_without_both"]["value"] else "2")
         drawn = [difference(values[heads], labels[heads])
                  for heads, _ in layer_resamples(numpy.repeat(numpy.arange(LAYERS), HEADS), 10000, 42) if labels[heads].any()]
         self.near(rows["T"]["low"], numpy.percentile(drawn, 2.5), "low")
         self.near(rows["T"]["high"], numpy.percentile(drawn, 97.5), "high")
         self.assertEqual(rows["partial_spearman"]["undefined_because"], "a listed set has no head scores")
+        with Lab(self.folder / "models", worker_flags=["--threads", "1"]) as other:
+            for name in ("w1", "w2"):
+                other.start_worker(name)
+            (again,) = other.submit(FOLDED)
+            for table in ("statistics", "utilities", "series"):
+                self.assertEqual(self.lab.csv_bytes(test, table), other.csv_bytes(again, table), table)
 
     def test_what_it_refuses(self):
         done = self.lab.client("submit", self.lab.write_spec("""name: "u" model: "one" utility_test { thresholds: 0.1
