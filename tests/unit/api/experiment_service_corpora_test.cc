@@ -218,7 +218,7 @@ TEST_F(CorporaServiceTest, SaysWhatCannotBeRead) {
   EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::DATA_LOSS);
   EXPECT_THAT(answer.status.error_message(), HasSubstr("is gone"));
   EXPECT_THAT(List()[0].problem(), HasSubstr("is gone"));
-  const auto catalogue = StoredCatalogue::Read(*store_);
+  const auto catalogue = StoredCatalogue::Read(*store_, v1::Submission());
   EXPECT_THAT(catalogue->Corpora().at(0).problem, HasSubstr("is gone"));
 }
 
