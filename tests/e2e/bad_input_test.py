@@ -95,8 +95,9 @@ class BadInput(unittest.TestCase):
     def test_typed_unspecified(self):
         self.refused(uniform("good", more="rows: UNSPECIFIED"), "slash_detection.rows", "UNSPECIFIED")
 
-    def test_kind_that_is_not_built(self):
-        self.refused('name: "k" model: "good" retrieval_detection {}', "retrieval_detection", "slash_detection")
+    def test_needles_that_a_model_cannot_take(self):
+        self.refused('name: "k" model: "good" retrieval_detection {}', "retrieval_detection.needles", "no tokenizer.json",
+                     "model good takes at most 512", "haystack")
 
     def test_part_that_is_not_built(self):
         self.refused("""name: "c" model: "good" slash_detection { prompts { corpus { name: "books" } } }""",
