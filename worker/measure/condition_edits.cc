@@ -286,19 +286,4 @@ engine::EditedLayers MakeEditedLayers(const model::LoadedModel& model, const eng
   return edited;
 }
 
-absl::StatusOr<engine::LowRanks> ReadLowRanks(const Interventions& interventions, const std::string& path,
-                                              const formats::ModelConfig& config) {
-  engine::LowRanks ranks;
-  for (int i = 0; i < interventions.size(); ++i) {
-    const v1::Intervention& edit = interventions[i];
-    const std::string place = absl::StrCat(path, "[", i, "]");
-    if (!edit.has_low_rank()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(place, " is ", EditName(edit), "; only low_rank is taken here"));
-    }
-    ROPELAB_RETURN_IF_ERROR(AddLowRank(edit.low_rank(), absl::StrCat(place, ".low_rank"), config, ranks));
-  }
-  return engine::ThoseThatEdit(ranks, config);
-}
-
 }  // namespace ropelab::measure

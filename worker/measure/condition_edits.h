@@ -41,8 +41,4 @@ int64_t FirstEditedLayer(const ReadEdits& edits, const formats::ModelConfig& con
 // The layers that `ranks` edit, ready for ForwardOptions.edited_layers; LowRankBytes says what they take.
 engine::EditedLayers MakeEditedLayers(const model::LoadedModel& model, const engine::LowRanks& ranks);
 
-// The low-rank edits alone. INVALID_ARGUMENT as above, and for any other kind, by its name.
-absl::StatusOr<engine::LowRanks> ReadLowRanks(const Interventions& interventions, const std::string& path,
-                                              const formats::ModelConfig& config);
-
 }  // namespace ropelab::measure

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+
+#include "common/status_macros.h"
 #include "tests/unit/engine/made_model.h"
 #include "tests/unit/measure/condition_request.h"
 
@@ -19,7 +22,11 @@ constexpr auto kKey = engine::Projection::kKey;
 
 absl::StatusOr<LowRanks> Read(const std::vector<v1::Intervention>& edits) {
   const v1::Condition condition = ConditionOf(edits);
-  return ReadLowRanks(condition.interventions(), "edits", SmallConfig());  // 2 layers, 4 heads on 2 KV heads
+  // 2 layers, 4 heads on 2 KV heads.
+  ROPELAB_ASSIGN_OR_RETURN(
+      ReadEdits read, ReadInterventions(condition.interventions(), "edits", SmallConfig(), std::nullopt));
+  EXPECT_TRUE(read.heads.empty());
+  return read.ranks;
 }
 
 LowRanks MustRead(const std::vector<v1::Intervention>& edits) {
@@ -28,7 +35,7 @@ LowRanks MustRead(const std::vector<v1::Intervention>& edits) {
   return ranks.value_or(LowRanks());
 }
 
-TEST(ReadLowRanks, AKeyEditHitsAKvHeadOnceHoweverManyOfItsHeadsAreNamed) {
+TEST(ReadInterventionsLowRank, AKeyEditHitsAKvHeadOnceHoweverManyOfItsHeadsAreNamed) {
   EXPECT_EQ(MustRead({LowRank({{0, 2}, {0, 3}, {1, 1}}, 5, {v1::Matrix::KEY, v1::Matrix::QUERY})}),
             (LowRanks{{{0, kQuery, 2}, 5},
                       {{0, kQuery, 3}, 5},
@@ -37,20 +44,20 @@ TEST(ReadLowRanks, AKeyEditHitsAKvHeadOnceHoweverManyOfItsHeadsAreNamed) {
                       {{1, kKey, 0}, 5}}));
 }
 
-TEST(ReadLowRanks, OfSeveralEditsOfOneMatrixTheLowestRankCounts) {
+TEST(ReadInterventionsLowRank, OfSeveralEditsOfOneMatrixTheLowestRankCounts) {
   EXPECT_EQ(MustRead({LowRank({{0, 0}}, 5, {v1::Matrix::KEY}), LowRank({{0, 1}}, 3, {v1::Matrix::KEY}),
                       LowRank({{0, 0}, {0, 0}}, 4, {v1::Matrix::KEY})}),
             (LowRanks{{{0, kKey, 0}, 3}}));
 }
 
-TEST(ReadLowRanks, LeavesOutWhatChangesNothing) {
+TEST(ReadInterventionsLowRank, LeavesOutWhatChangesNothing) {
   EXPECT_TRUE(MustRead({}).empty());
   EXPECT_TRUE(MustRead({LowRank({{0, 0}}, 12, {v1::Matrix::KEY})}).empty());
   EXPECT_TRUE(MustRead({LowRank({{0, 0}}, 999, {v1::Matrix::QUERY})}).empty());
   EXPECT_EQ(MustRead({LowRank({{0, 0}}, 11, {v1::Matrix::QUERY})}).size(), 1u);
 }
 
-TEST(ReadLowRanks, RefusesWhatIsWrongWithItsPlaceAndWhatWouldBeRight) {
+TEST(ReadInterventionsLowRank, RefusesWhatIsWrongWithItsPlaceAndWhatWouldBeRight) {
   const auto refusal = [](const v1::Intervention& edit) {
     const absl::Status status = Read({LowRank({{0, 0}}, 1, {v1::Matrix::KEY}), edit}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
@@ -78,16 +85,6 @@ TEST(ReadLowRanks, RefusesWhatIsWrongWithItsPlaceAndWhatWouldBeRight) {
   v1::Intervention half = LowRank({{0, 0}}, 1, {kQ});
   half.mutable_low_rank()->mutable_heads()->mutable_list()->mutable_head(0)->clear_head();
   EXPECT_THAT(refusal(half), HasSubstr("head[0] names no head"));
-}
-
-TEST(ReadLowRanks, TakesNoOtherKind) {
-  const auto refusal = [](const v1::Intervention& edit) {
-    return std::string(Read({edit}).status().message());
-  };
-  v1::Intervention edit;
-  EXPECT_THAT(refusal(edit), HasSubstr("not known here"));
-  edit.mutable_zero_head();
-  EXPECT_THAT(refusal(edit), HasSubstr("edits[0] is zero_head; only low_rank is taken here"));
 }
 
 }  // namespace
