@@ -81,7 +81,9 @@ int64_t WeightProfileBytes(const v1::WeightProfile& request, const model::Loaded
   // Per thread a head in double, and twice more while a copy between devices or a product wants it in another
   // order; its Gram matrix, LAPACK's copy and workspace.
   const int64_t doubles = 3 * head * d + 4 * head * head;
-  return at::get_num_threads() * doubles * static_cast<int64_t>(sizeof(double));
+  const int64_t widened =
+      model::WidenedBytes(model.weights) > 0 ? head * d * static_cast<int64_t>(sizeof(float)) : 0;
+  return at::get_num_threads() * (doubles * static_cast<int64_t>(sizeof(double)) + widened);
 }
 
 }  // namespace ropelab::measure

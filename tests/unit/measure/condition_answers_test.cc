@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/unit/engine/counted_memory.h"
 #include "tests/unit/measure/condition_request.h"
 #include "tests/unit/measure/list_recorder.h"
 #include "tests/unit/measure/needle_request.h"
@@ -176,6 +177,22 @@ TEST_F(ConditionAnswers, RefuseWhatCannotBeAnswered) {
   EXPECT_THAT(Refusal(ConditionRequest(
                   {{1, 2, 3}}, {plain, ConditionOf({ZeroHead({{1, 0}}, v1::EditPositions::QUESTION)})})),
               HasSubstr("conditions[1].interventions[0]"));  // plain text has no question
+}
+
+TEST_F(ConditionAnswers, StayUnderWhatIsSaid) {
+  formats::ModelConfig wide = ByteConfig();
+  wide.hidden_size = 450;
+  for (const formats::ModelConfig& config : {ByteConfig(), wide}) {
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
+      model_ = MadeModel(config, dtype);
+      for (const v1::Measurement& request : {Request(NeedleBlock(1, 300), {ConditionOf({})}),
+                                             Request(NeedleBlock(2, 300), ManyConditions())}) {
+        const engine::CountedMemory counted;
+        const int64_t peak = engine::CountedMemory::Peak([&] { AnswersOf(request); });
+        EXPECT_LE(peak, *ActivationBytes(request, model_)) << dtype << " " << config.hidden_size;
+      }
+    }
+  }
 }
 
 TEST_F(ConditionAnswers, StopAtOnceWhenTheLeaseIsGone) {
