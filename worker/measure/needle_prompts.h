@@ -40,7 +40,8 @@ absl::StatusOr<std::vector<TokenIds>> NeedlePromptIds(const v1::NeedlePrompts& r
                                                       const Resources& resources);
 
 // The prompt followed by a space and the code, for teacher forcing: the ids, and which of them are the
-// answer's. The prompt's own ids stay as they are; the answer is tokenized by itself.
+// answer's. The prompt's own ids stay as they are; the answer is tokenized by itself, without the space where
+// the tokenizer puts one ahead of a text on its own.
 struct ForcedAnswer {
   TokenIds ids;
   int64_t first = 0;  // of the answer's tokens; they go to the end

@@ -197,6 +197,22 @@ TEST_F(NeedlePromptsTest, AForcedAnswerFindsItsTokensInTheNeedle) {
   EXPECT_THAT(forced->occurrences, ElementsAre(code - 1, code, code + 1, code + 2, code + 3, code + 4));
 }
 
+// Which makes one space of the answer, not two.
+TEST_F(NeedlePromptsTest, AForcedAnswerOfATokenizerThatPutsASpaceAheadIsTheCodeAlone) {
+  nlohmann::json json = nlohmann::json::parse(ByteTokenizerJson());
+  json["pre_tokenizer"]["add_prefix_space"] = true;
+  const auto tokenizer = formats::Tokenizer::Parse(json.dump(), "spaced.json");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  tokenizer_ = *tokenizer;
+  const RealisedNeedle needle = One(Generated({Sample(128, 0.5, 3)}));
+  EXPECT_EQ(std::string(needle.ids.begin(), needle.ids.end()), " " + needle.text);
+  const auto forced = ForceAnswer(needle, *tokenizer_);
+  ASSERT_TRUE(forced.ok()) << forced.status();
+  EXPECT_EQ(std::string(forced->ids.begin(), forced->ids.end()), " " + needle.text + " DXWN1");
+  const int64_t code = needle.facts.code().first();
+  EXPECT_THAT(forced->occurrences, ElementsAre(code - 1, code, code + 1, code + 2, code + 3, code + 4));
+}
+
 // A byte that stands before the code in the needle is not the answer's space.
 TEST_F(NeedlePromptsTest, AForcedAnswerHasNoOccurrenceWhereTheNeedleSpellsOtherwise) {
   v1::PromptBlock block = Generated({Sample(128, 0.5, 3)});
