@@ -178,6 +178,20 @@ class Conditions(unittest.TestCase):
         lengths = {length for length, _, _ in correct[next(iter(correct))]}
         self.assertEqual(seen, len(correct) * (1 + len(lengths) * (1 + len(DEPTHS))))
 
+    def check_views(self, experiment):
+        for table in TABLES:
+            rows = self.lab.table(experiment, table)
+            cursor = self.lab.database().execute(f"SELECT * FROM {table} WHERE experiment = ?", (experiment,))
+            self.assertEqual([column[0] for column in cursor.description], ["experiment", *rows[0]], table)
+            flags = [i for i, column in enumerate(rows[0]) if column in ("correct", "at_ceiling")]
+            stored = []
+            for row in cursor:
+                values = ["" if v is None else "%.17g" % v if isinstance(v, float) else str(v) for v in row[1:]]
+                for i in flags:
+                    values[i] = {"0": "false", "1": "true"}[values[i]]
+                stored.append([value.replace("\r\n", "\n").replace("\r", "\n") for value in values])
+            self.assertEqual(sorted(stored), sorted(list(row.values()) for row in rows), table)
+
     def weight_rows(self, head):
         rows = self.plain.weights[f"model.layers.{head[0]}.self_attn.q_proj.weight"][head[1] * SIZE:(head[1] + 1) * SIZE]
         return numpy.abs(rows.astype(numpy.float64)).sum(-1)
@@ -292,6 +306,7 @@ class Conditions(unittest.TestCase):
         self.assertEqual(worst, int(numpy.argmin(accuracies)))
         named = {name.rsplit(".", 1)[1] for name in rows if name.startswith("worst_draw.random.")}
         self.assertEqual(named, {f"L{layer}H{head}" for layer, head in drawn_heads(HEADS, worst, False)})
+        self.check_views(experiment)
         print(f"knockout: {answered} answers as numpy's; worst draw {worst}: {min(accuracies):.2f}")
 
     def test_doses_and_lengths(self):
