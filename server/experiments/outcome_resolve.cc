@@ -36,7 +36,7 @@ class Resolver {
 
   std::string At(const std::string& field) const { return absl::StrCat(kind_, ".", field); }
 
-  // What all six have. `least_controls`: random heads where no control is named.
+  // What all six have.
   template <typename Kind>
   void Common(Kind& kind, const OutcomeDefaults& defaults) {
     ResolveHeadSet(*kind.mutable_heads(), At("heads"), facts_, problems_);
@@ -67,7 +67,7 @@ class Resolver {
     Common(kind, defaults);
   }
 
-  // `shares` of head_dim, as the field `path` holds them.
+  // The one share of head_dim of a kind.
   template <typename Kind>
   void Share(Kind& kind) {
     if (!kind.has_dims_share()) {
@@ -84,18 +84,20 @@ class Resolver {
            (Holds(kind.conditions(), Condition::RANDOM_DIMS) && kind.random_dims().pairs());
   }
 
-  // Shares of a sweep: each once, ascending.
+  // Shares of a sweep: each once, each as `check` has it, then ascending.
+  template <typename Check>
   void Sweep(google::protobuf::RepeatedField<double>& shares, const char* field,
-             const std::vector<double>& defaults) {
+             const std::vector<double>& defaults, const Check& check) {
     if (shares.empty()) {
       shares.Assign(defaults.begin(), defaults.end());
     }
     std::set<double> seen;
     for (int i = 0; i < shares.size(); ++i) {
+      const std::string path = absl::StrCat(At(field), "[", i, "]");
       if (!seen.insert(shares[i]).second) {
-        problems_.Add(absl::StrCat(At(field), "[", i, "]"), absl::StrCat(shares[i]),
-                      "stands there twice; name each share once");
+        problems_.Add(path, absl::StrCat(shares[i]), "stands there twice; name each share once");
       }
+      check(shares[i], path);
     }
     std::sort(shares.begin(), shares.end());
   }
@@ -214,23 +216,22 @@ void ResolvePatch(Resolver& resolver, v1::Patch& patch, const Facts& facts, Prob
 
 void ResolveDose(Resolver& resolver, v1::DoseSweep& sweep, const Facts& facts, Problems& problems) {
   resolver.Patch(sweep, {{4096}, 200, {Condition::LOWEST_FREQUENCY, Condition::RANDOM_DIMS}});
-  resolver.Sweep(*sweep.mutable_dims_shares(), "dims_shares", {0.0625, 0.125, 0.25, 0.375, 0.5});
-  for (int i = 0; i < sweep.dims_shares_size(); ++i) {
-    CheckDimsShare(sweep.dims_shares(i), absl::StrCat("dose_sweep.dims_shares[", i, "]"),
-                   Resolver::WholePairs(sweep), facts, problems);
-  }
+  resolver.Sweep(*sweep.mutable_dims_shares(), "dims_shares", {0.0625, 0.125, 0.25, 0.375, 0.5},
+                 [&](double share, const std::string& path) {
+                   CheckDimsShare(share, path, Resolver::WholePairs(sweep), facts, problems);
+                 });
 }
 
 void ResolveCoverage(Resolver& resolver, v1::CoverageSweep& sweep, Problems& problems) {
   resolver.Patch(sweep, {{4096}, 200, {Condition::LOWEST_FREQUENCY, Condition::HIGHEST_FREQUENCY}});
   resolver.Share(sweep);
-  resolver.Sweep(*sweep.mutable_coverages(), "coverages", {0.3, 0.5, 1.0});
-  for (int i = 0; i < sweep.coverages_size(); ++i) {
-    if (!(sweep.coverages(i) > 0 && sweep.coverages(i) <= 1)) {
-      problems.Add(absl::StrCat("coverage_sweep.coverages[", i, "]"), absl::StrCat(sweep.coverages(i)),
-                   "a coverage is a share of the heads, above 0 and at most 1");
-    }
-  }
+  resolver.Sweep(*sweep.mutable_coverages(), "coverages", {0.3, 0.5, 1.0},
+                 [&](double coverage, const std::string& path) {
+                   if (!(coverage > 0 && coverage <= 1)) {
+                     problems.Add(path, absl::StrCat(coverage),
+                                  "a coverage is a share of the heads, above 0 and at most 1");
+                   }
+                 });
 }
 
 }  // namespace
