@@ -100,7 +100,7 @@ class Greedy : public testing::TestWithParam<const char*> {
     if (name == "stories260K") {
       ROPELAB_NEED_FIXTURE("stories260K");
       model_ = *LoadFixture("stories260K");
-      ids_ = {1, 403, 407, 261, 378, 432, 383, 286, 261, 410, 403, 407, 261, 378};
+      for (int i = 0; i < 70; ++i) ids_.push_back((i * i * 7 + 31 * i) % 512);
       return;
     }
     formats::ModelConfig config = name == "plain" ? EditedConfig() : NormedConfig();
@@ -183,6 +183,7 @@ TEST_P(Greedy, AnswersAreThoseOfUncachedPasses) {
     worst = std::max(worst, Distance(Decoded(model_, ids_, conditions.all[c], answer), logits));
   }
   std::cout << GetParam() << ": logits with and without cache differ by at most " << worst << std::endl;
+  // A logit of the trained model is above 10, where fp32's own steps are 1e-6.
   EXPECT_LE(worst, 1e-5 * std::max(1.0, PassUnder(model_, ids_, {}).logits.abs().max().item<double>()));
 }
 
