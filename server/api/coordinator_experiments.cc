@@ -19,6 +19,15 @@ std::vector<ModelLine> ParseModels(const std::string& lines) {
   return models;
 }
 
+// Of all weights as a worker holds them.
+int64_t BytesAt(v1::Dtype::Value dtype, const v1::ModelConfig& config) {
+  if (dtype == v1::Dtype::INT8) {  // the vocabulary's matrices stay wide
+    const int64_t wide = (config.tied_embeddings() ? 1 : 2) * config.vocabulary() * config.hidden_size();
+    return config.parameters() + 3 * wide;
+  }
+  return config.parameters() * (dtype == v1::Dtype::FLOAT32 ? 4 : 2);
+}
+
 }  // namespace
 
 LiveEntry* CoordinatorImpl::FindEntry(int64_t experiment) {
@@ -174,12 +183,15 @@ int64_t CoordinatorImpl::WeightsBytes(const LiveEntry& entry, const store::TaskR
     return 0;
   }
   const v1::ModelConfig& config = model->config();
-  const v1::Dtype::Value dtype = entry.spec->has_dtype() ? entry.spec->dtype() : config.dtype();
-  if (dtype == v1::Dtype::INT8) {  // the vocabulary's matrices stay wide
-    const int64_t wide = (config.tied_embeddings() ? 1 : 2) * config.vocabulary() * config.hidden_size();
-    return config.parameters() + 3 * wide;
+  if (!entry.spec->has_precision_test()) {
+    return BytesAt(entry.spec->has_dtype() ? entry.spec->dtype() : config.dtype(), config);
   }
-  return config.parameters() * (dtype == v1::Dtype::FLOAT32 ? 4 : 2);
+  // It has no dtype of its own, and a task's row does not tell which of its several it loads.
+  int64_t most = 0;
+  for (const int dtype : entry.spec->precision_test().dtypes()) {
+    most = std::max(most, BytesAt(static_cast<v1::Dtype::Value>(dtype), config));
+  }
+  return most;
 }
 
 void CoordinatorImpl::OnStageLoaded(int64_t id, int64_t stage, const std::vector<store::TaskRow>& tasks) {
