@@ -16,8 +16,9 @@ std::string KindOf(const v1::ExperimentSpec& spec);
 std::string BuiltKinds();
 
 // Writes the defaults of these fields into `spec` and adds what is wrong. `model` becomes the one entry of
-// `models`, so that both spellings resolve alike. `kind` is null where none is named. Returns the models that
-// were found, in the spec's order: fewer than named when one is refused.
+// `models`, so that both spellings resolve alike; the checkpoints of a checkpoint_sweep become all of
+// `models`, and each is written as it stands there. `kind` is null where none is named. Returns the models
+// that were found, in the spec's order: fewer than named when one is refused.
 std::vector<ModelFacts> ResolveCommon(v1::ExperimentSpec& spec, const Kind* kind,
                                       const std::vector<ModelFacts>& known, Problems& problems);
 
