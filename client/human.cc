@@ -42,7 +42,7 @@ std::string HumanBytes(int64_t bytes) {
     value /= 1024;
     ++unit;
   }
-  return absl::StrFormat(value < 10 ? "%.1f %s" : "%.0f %s", value, kUnits[unit]);
+  return absl::StrFormat("%.*f %s", value < 10 ? 1 : 0, value, kUnits[unit]);
 }
 
 std::string HumanSeconds(double seconds) {
@@ -76,7 +76,7 @@ std::string HumanCount(int64_t count) {
     value /= 1000;
     ++unit;
   }
-  return absl::StrFormat(value < 9.995 ? "%.2f%s" : value < 99.95 ? "%.1f%s" : "%.0f%s", value, kUnits[unit]);
+  return absl::StrFormat("%.*f%s", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, kUnits[unit]);
 }
 
 std::string HumanAgo(int64_t now_microseconds, int64_t then_microseconds) {

@@ -99,9 +99,10 @@ void CoordinatorImpl::FreeOlderLeases(const v1::Hello& hello) {
       continue;  // an opening one is undone when its row is committed and its session is found gone
     }
     const bool held =
-        std::any_of(hello.held().begin(), hello.held().end(), [&](const v1::HeldLease& held_lease) {
-          return held_lease.token().task() == task && held_lease.token().attempt() == lease.attempt;
-        });
+        std::any_of(hello.held().begin(), hello.held().end(),
+                    [number = task, attempt = lease.attempt](const v1::HeldLease& held_lease) {
+                      return held_lease.token().task() == number && held_lease.token().attempt() == attempt;
+                    });
     if (lease.incarnation != hello.incarnation()) {
       gone.push_back({task, absl::StrCat("worker ", lease.worker, " started anew"), true});
     } else if (!held) {

@@ -1,6 +1,6 @@
-// The stages that find an experiment's prompts before the stage that measures on them: the sampling of the ids
-// for `sampled` prompts, as many stages of text lengths as it takes for `corpus` prompts (corpus_stages.h),
-// none for the others. Every kind that measures on prompts plans through here.
+// The stages that find an experiment's prompts before the stage that measures on them: the sampling of the
+// ids for `sampled` prompts, as many stages of text lengths as it takes for `corpus` prompts
+// (corpus_stages.h), none for the others. Every kind that measures on prompts plans through here.
 #pragma once
 
 #include <cstdint>

@@ -36,7 +36,7 @@ TEST(PostProcessor, TheTemplateSurroundsTheText) {
 TEST(PostProcessor, ATemplateMustNameTheTextOnceAndTokensThatExist) {
   auto json = SmallTokenizer();
   json["post_processor"] = Template();
-  json["post_processor"]["single"] = {Special("c")};
+  json["post_processor"]["single"] = nlohmann::json::array({Special("c")});
   EXPECT_EQ(Problem(json),
             "small.json: post_processor.single: does not name the text, {\"Sequence\": {\"id\": \"A\"}}");
   json["post_processor"] = Template();
