@@ -30,7 +30,7 @@ absl::StatusOr<int64_t> RightAnswers(const TrainableModel& model, const SampleTe
       samples.push_back(std::move(sample));
     }
     const SampleBatch batch = MakeBatch(samples);
-    const at::Tensor guess = model.Logits(batch.ids, at::Tensor()).argmax(-1);
+    const at::Tensor guess = model.Run(batch.ids, {}).logits.argmax(-1);
     right += guess.eq(batch.targets).logical_or(batch.answers.eq(0)).all(1).sum().item<int64_t>();
   }
   return right;

@@ -64,6 +64,12 @@ std::string PlainCode(Philox& stream) {
   return Characters(kPlainAlphabet, kPlainLength, stream);
 }
 
+std::string AnyCode(Philox& stream) {
+  if (stream.Double() < kPlainCodes) return PlainCode(stream);
+  const std::string_view alphabet = kOtherAlphabets[stream.Integer(std::size(kOtherAlphabets))];
+  return Characters(alphabet, kShortestCode + stream.Integer(kCodeLengths), stream);
+}
+
 NeedleText PlainNeedle(const std::string& code) {
   return Worded(kWordings[0], kThings[0], code);
 }
@@ -71,14 +77,7 @@ NeedleText PlainNeedle(const std::string& code) {
 NeedleText DrawNeedle(size_t thing, Philox& stream) {
   const size_t drawn = stream.Integer(2 * std::size(kWordings));
   const Wording& wording = kWordings[drawn < std::size(kWordings) ? drawn : 0];
-  std::string code;
-  if (stream.Double() < kPlainCodes) {
-    code = PlainCode(stream);
-  } else {
-    const std::string_view alphabet = kOtherAlphabets[stream.Integer(std::size(kOtherAlphabets))];
-    code = Characters(alphabet, kShortestCode + stream.Integer(kCodeLengths), stream);
-  }
-  return Worded(wording, kThings[thing], code);
+  return Worded(wording, kThings[thing], AnyCode(stream));
 }
 
 }  // namespace ropelab::train

@@ -21,11 +21,13 @@ size_t NeedleThings();
 // Five characters of [A-Z0-9], one integer each.
 std::string PlainCode(Philox& stream);
 
+// Mostly a plain code, else 4 to 8 characters of another alphabet.
+std::string AnyCode(Philox& stream);
+
 // The experiments' words.
 NeedleText PlainNeedle(const std::string& code);
 
-// A wording (half the time the first one, else drawn) for the thing, with a code that is mostly a plain one
-// and else 4 to 8 characters of another alphabet. What is drawn: wording, kind of code, its characters.
+// A wording (half the time the first one, else drawn) for the thing, and any code.
 NeedleText DrawNeedle(size_t thing, Philox& stream);
 
 }  // namespace ropelab::train

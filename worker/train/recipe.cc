@@ -1,6 +1,7 @@
 #include "worker/train/recipe.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -114,19 +115,51 @@ void ReadCurriculum(ConfigFields& root, const ModelShape& shape, Curriculum& cur
 
 void ReadMix(ConfigFields& root, SampleMix& mix) {
   ConfigFields fields = root.Object("mix");
-  OnlyThese(fields, {"spans", "plain", "generated"});
+  OnlyThese(fields, {"spans", "plain", "generated", "noise"});
   mix.spans = Share(fields, "spans", mix.spans);
   mix.plain = Share(fields, "plain", mix.plain);
   mix.generated = Share(fields, "generated", mix.generated);
+  mix.noise = Share(fields, "noise", mix.noise);
+  root.Adopt(fields);
+}
+
+void ReadFree(ConfigFields& fields, const ModelShape& shape, const nlohmann::json& list,
+              HeadPressure& heads) {
+  const char* const remedy = "write a list of heads such as [\"L2H0\", \"L3H1\"], both counted from 0";
+  if (!list.is_array()) return fields.Refuse("free", list.dump(), remedy);
+  for (const nlohmann::json& item : list) {
+    long long layer = -1, head = -1;
+    int read = 0;
+    const std::string text = item.is_string() ? item.get<std::string>() : "";
+    const bool whole = std::sscanf(text.c_str(), "L%4lldH%4lld%n", &layer, &head, &read) == 2 &&
+                       static_cast<size_t>(read) == text.size();
+    if (!whole || layer < 0 || layer >= shape.layers || head < 0 || head >= shape.heads) {
+      return fields.Refuse("free", item.dump(), remedy);
+    }
+    heads.free.emplace_back(layer, head);
+  }
+}
+
+void ReadHeads(ConfigFields& root, const ModelShape& shape, const nlohmann::json& given,
+               HeadPressure& heads) {
+  ConfigFields fields = root.Object("heads");
+  OnlyThese(fields, {"dropout", "gaze", "free", "start", "warmup"});
+  if (fields.Has("dropout")) {
+    heads.dropout = fields.Numbers("dropout", static_cast<size_t>(shape.layers), -kTiny, 0.45);
+  }
+  heads.gaze = fields.Number("gaze", -kTiny, 1e6, heads.gaze);
+  if (given.is_object() && given.contains("free")) ReadFree(fields, shape, given["free"], heads);
+  heads.start = fields.Integer("start", 0, kManySteps, heads.start);
+  heads.warmup = fields.Integer("warmup", 1, kManySteps, heads.warmup);
   root.Adopt(fields);
 }
 
 absl::StatusOr<Recipe> FromJson(const nlohmann::json& json, const std::string& name) {
   Recipe recipe;
   ConfigFields fields(json, name);
-  OnlyThese(fields, {"name", "seed", "dtype", "products", "shape", "vocabulary", "tokenizer_sentences",
-                     "steps", "tokens_per_step", "answer_weight", "head_dropout", "head_dropout_warmup",
-                     "adamw", "curriculum", "mix", "checkpoints"});
+  OnlyThese(fields,
+            {"name", "seed", "dtype", "products", "shape", "vocabulary", "tokenizer_sentences", "steps",
+             "tokens_per_step", "answer_weight", "heads", "adamw", "curriculum", "mix", "checkpoints"});
   recipe.name = fields.Text("name", recipe.name);
   if (recipe.name.empty() || recipe.name.find('/') != std::string::npos || recipe.name[0] == '.') {
     fields.Refuse("name", absl::StrCat("\"", recipe.name, "\""), "it names a folder");
@@ -143,9 +176,7 @@ absl::StatusOr<Recipe> FromJson(const nlohmann::json& json, const std::string& n
   recipe.tokens_per_step =
       fields.Integer("tokens_per_step", kShortestPrompt, 1 << 24, recipe.tokens_per_step);
   recipe.answer_weight = fields.Number("answer_weight", -kTiny, 1e6, recipe.answer_weight);
-  recipe.head_dropout = fields.Number("head_dropout", -kTiny, 0.9, recipe.head_dropout);
-  recipe.head_dropout_warmup =
-      fields.Integer("head_dropout_warmup", 1, kManySteps, recipe.head_dropout_warmup);
+  ReadHeads(fields, recipe.shape, json.contains("heads") ? json["heads"] : nlohmann::json(), recipe.heads);
   ReadAdamW(fields, recipe.adamw);
   ReadCurriculum(fields, recipe.shape, recipe.curriculum);
   ReadMix(fields, recipe.mix);

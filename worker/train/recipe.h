@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -48,6 +49,22 @@ struct SampleMix {
   double spans = 0.5;      // share of samples with a random span that stands three times
   double plain = 0.3;      // of the others: the share with one needle in the experiments' own words
   double generated = 0.5;  // share of sentences that are the experiments' neutral text
+  // Largest share of words after which a code stands that nobody asks for. Without such noise any glance at
+  // the needle tells its code, and heads need not look at it squarely.
+  double noise = 0.2;
+};
+
+// What makes few heads do the work, and lets the others be spared.
+struct HeadPressure {
+  // By layer: of each sample a share of the layer's heads is left out, drawn between 0 and twice this, one
+  // draw for all layers. Empty: none.
+  std::vector<double> dropout;
+  // What it costs the other heads to look at a needle after it (gaze.h), in nats: the mean over all heads of
+  // the share of attention that strays to needles, times this.
+  double gaze = 0;
+  std::vector<std::pair<int64_t, int64_t>> free;  // (layer, head) that may look; in the file as "L2H0"
+  int64_t start = 0;                              // step from which both grow
+  int64_t warmup = 400;                           // steps over which they grow from 0
 };
 
 struct Recipe {
@@ -60,9 +77,8 @@ struct Recipe {
   int64_t tokenizer_sentences = 6000;  // that the tokenizer is trained on; a needle beside every twentieth
   int64_t steps = 3000;
   int64_t tokens_per_step = 4096;
-  double answer_weight = 1;           // the loss is the mean over text plus this times the mean over answers
-  double head_dropout = 0;            // share of (sample, head) whose output is left out while training
-  int64_t head_dropout_warmup = 400;  // steps over which that share grows from 0
+  double answer_weight = 1;  // the loss is the mean over text plus this times the mean over answers
+  HeadPressure heads;
   AdamWRule adamw;
   Curriculum curriculum;
   SampleMix mix;

@@ -14,10 +14,17 @@ SampleBatch MakeBatch(const std::vector<TrainingSample>& samples) {
       roles.data_ptr<int64_t>()[i * tokens + j] = static_cast<int64_t>(sample.roles[static_cast<size_t>(j)]);
     }
   }
-  const at::Tensor of_targets = roles.slice(1, 1);
-  const auto counts = [&](Role role) { return of_targets.eq(static_cast<int64_t>(role)).to(at::kFloat); };
-  return {ids.slice(1, 0, tokens - 1).contiguous(), ids.slice(1, 1).contiguous(), counts(Role::kText),
-          counts(Role::kAnswer)};
+  const at::Tensor of_targets = roles.slice(1, 1), own = roles.slice(1, 0, tokens - 1);
+  const auto where = [](const at::Tensor& part, Role role) {
+    return part.eq(static_cast<int64_t>(role)).to(at::kFloat);
+  };
+  return {
+      ids.slice(1, 0, tokens - 1).contiguous(),
+      ids.slice(1, 1).contiguous(),
+      where(of_targets, Role::kText) + where(of_targets, Role::kNeedle) + where(of_targets, Role::kQuestion),
+      where(of_targets, Role::kAnswer),
+      where(own, Role::kNeedle),
+      where(own, Role::kQuestion) + where(own, Role::kAnswer)};
 }
 
 }  // namespace ropelab::train

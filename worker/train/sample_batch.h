@@ -13,6 +13,8 @@ struct SampleBatch {
   at::Tensor ids;            // [B, N], int64: what the model reads
   at::Tensor targets;        // [B, N], int64: what comes next
   at::Tensor text, answers;  // [B, N], fp32: 1 where the target counts as such
+  at::Tensor needles,
+      asked;  // [B, N], fp32: 1 where the token itself belongs to a statement; to a question or answer
 };
 
 // Samples of N + 1 tokens each.

@@ -55,25 +55,31 @@ absl::StatusOr<TokenIds> SampleText::Encode(std::string_view text) const {
   return std::move(encoding.ids);
 }
 
-absl::StatusOr<std::vector<TokenIds>> SampleText::Haystack(int64_t tokens, uint64_t number,
-                                                           Philox& stream) const {
-  std::vector<TokenIds> words;
+absl::StatusOr<std::vector<SampleText::Word>> SampleText::Haystack(int64_t tokens, uint64_t number,
+                                                                   double noise, Philox& stream) const {
+  std::vector<Word> words;
   Sentences source(seed_, number, generated_share_, stream);
   int64_t have = 0;
-  for (bool full = false; !full;) {
+  // False when it does not fit.
+  const auto add = [&](TokenIds ids, bool is_noise) {
+    const auto size = static_cast<int64_t>(ids.size());
+    if (have + size > tokens) return false;
+    have += size;
+    words.push_back({std::move(ids), is_noise});
+    return true;
+  };
+  for (;;) {
     const std::string sentence = absl::StrCat(" ", source.Next());
-    for (size_t begin = words.empty() ? 1 : 0; begin < sentence.size() && !full;) {
+    for (size_t begin = words.empty() ? 1 : 0; begin < sentence.size();) {
       const size_t end = std::min(sentence.find(' ', begin + 1), sentence.size());
       ROPELAB_ASSIGN_OR_RETURN(TokenIds word, Encode(std::string_view(sentence).substr(begin, end - begin)));
-      full = have + static_cast<int64_t>(word.size()) > tokens;
-      if (!full) {
-        have += static_cast<int64_t>(word.size());
-        words.push_back(std::move(word));
-      }
+      if (!add(std::move(word), false)) return words;
       begin = end;
+      if (noise == 0 || stream.Double() >= noise) continue;
+      ROPELAB_ASSIGN_OR_RETURN(TokenIds code, Encode(absl::StrCat(" ", AnyCode(stream))));
+      if (!add(std::move(code), true)) return words;
     }
   }
-  return words;
 }
 
 }  // namespace ropelab::train

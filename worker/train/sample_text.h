@@ -29,9 +29,15 @@ class SampleText {
   // Without special tokens.
   absl::StatusOr<TokenIds> Encode(std::string_view text) const;
 
+  struct Word {
+    TokenIds ids;
+    bool noise = false;  // a code that nobody asks for
+  };
   // Words of sentences, each with the space before it but for the first, that together have at most `tokens`
-  // tokens and to which the next word would not fit. `number` chooses the neutral text.
-  absl::StatusOr<std::vector<TokenIds>> Haystack(int64_t tokens, uint64_t number, Philox& stream) const;
+  // tokens and to which the next word would not fit. `number` chooses the neutral text. After each word
+  // stands, with probability `noise`, a code as in needles.
+  absl::StatusOr<std::vector<Word>> Haystack(int64_t tokens, uint64_t number, double noise,
+                                             Philox& stream) const;
 
   const formats::Tokenizer& tokenizer() const { return *tokenizer_; }
 

@@ -15,6 +15,7 @@ enum class Stream : uint64_t {
   kStepLength = 1004,     // sample: step
   kEvaluation = 1005,     // sample: number of the needle, second word: prompt length
   kHeadDropout = 1006,    // sample: step
+  kGaze = 1007,           // sample: step
 };
 
 // `second` sets samples of one number apart; numpy: Philox(key=[seed, stream], counter=[0, 0, sample,

@@ -79,8 +79,9 @@ at::Tensor TrainableModel::Norm(const at::Tensor& residual, const at::Tensor& we
   return (residual * at::rsqrt(square + shape_.norm_eps) * weight).to(products_);
 }
 
-at::Tensor TrainableModel::Attention(const Layer& layer, const at::Tensor& normed,
-                                     const at::Tensor& head_scale) const {
+at::Tensor TrainableModel::Attention(size_t index, const at::Tensor& normed, const Pressure& pressure,
+                                     at::Tensor& stray) const {
+  const Layer& layer = layers_[index];
   const int64_t batch = normed.size(0), tokens = normed.size(1);
   const int64_t groups = shape_.kv_heads, shared = shape_.heads / groups, width = shape_.head_dim;
   const at::Tensor cosines = cosines_.slice(0, 0, tokens), sines = sines_.slice(0, 0, tokens);
@@ -93,26 +94,33 @@ at::Tensor TrainableModel::Attention(const Layer& layer, const at::Tensor& norme
           cosines, sines) *
       (1 / std::sqrt(static_cast<double>(width)));
   const at::Tensor key = Rotate(keys(layer.key), cosines, sines);
+  const auto of_layer = static_cast<int64_t>(index);
+  if (pressure.gaze != nullptr)
+    stray = stray + StrayGaze(query, key, *pressure.gaze, pressure.free[of_layer]);
   at::Tensor out = BlockedAttention(query.reshape({batch * groups, shared, tokens, width}),
                                     key.reshape({batch * groups, tokens, width}),
                                     keys(layer.value).reshape({batch * groups, tokens, width}))
                        .view({batch, shape_.heads, tokens, width});
-  if (head_scale.defined()) out = out * head_scale.to(products_).view({batch, shape_.heads, 1, 1});
+  if (pressure.head_scale.defined()) {
+    out = out * pressure.head_scale.select(1, of_layer).to(products_).view({batch, shape_.heads, 1, 1});
+  }
   return Linear(out.transpose(1, 2).reshape({batch, tokens, shape_.heads * width}), layer.output);
 }
 
-at::Tensor TrainableModel::Logits(const at::Tensor& ids, const at::Tensor& head_scale) const {
+TrainableModel::Result TrainableModel::Run(const at::Tensor& ids, const Pressure& pressure) const {
   at::Tensor residual = at::embedding(embedding_, ids);
+  at::Tensor stray = at::zeros({}, at::kFloat);
   for (size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
-    const at::Tensor scale =
-        head_scale.defined() ? head_scale.select(1, static_cast<int64_t>(i)) : at::Tensor();
-    residual = residual + Attention(layer, Norm(residual, layer.attention_norm), scale).to(at::kFloat);
+    residual = residual + Attention(i, Norm(residual, layer.attention_norm), pressure, stray).to(at::kFloat);
     const at::Tensor normed = Norm(residual, layer.mlp_norm);
     const at::Tensor inner = at::silu(Linear(normed, layer.gate)) * Linear(normed, layer.up);
     residual = residual + Linear(inner, layer.down).to(at::kFloat);
   }
-  return Linear(Norm(residual, final_norm_), embedding_).to(at::kFloat);
+  Result result;
+  result.logits = Linear(Norm(residual, final_norm_), embedding_).to(at::kFloat);
+  if (pressure.gaze != nullptr) result.stray = stray / static_cast<double>(shape_.layers);
+  return result;
 }
 
 }  // namespace ropelab::train

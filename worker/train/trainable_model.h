@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "worker/train/gaze.h"
 #include "worker/train/recipe.h"
 
 namespace ropelab::train {
@@ -21,9 +22,20 @@ class TrainableModel {
   // attention and activations inside blocks (kFloat or kBFloat16); the residual and norms are fp32.
   TrainableModel(const ModelShape& shape, int64_t vocabulary, uint64_t seed, at::ScalarType products);
 
-  // ids [B, N], int64. `head_scale` [B, layers, heads] or undefined: each head's output is multiplied by it.
-  // Returns logits [B, N, V], fp32.
-  at::Tensor Logits(const at::Tensor& ids, const at::Tensor& head_scale) const;
+  // How a step differs from the plain forward pass.
+  struct Pressure {
+    // [B, layers, heads]: each head's output is multiplied by it. Undefined: nothing is.
+    at::Tensor head_scale;
+    // Null: nobody watches. Else Result::stray is taken.
+    const Gaze* gaze = nullptr;
+    at::Tensor free;  // [layers, heads], fp32: 1 for heads that may look at needles
+  };
+  struct Result {
+    at::Tensor logits;  // [B, N, V], fp32
+    at::Tensor stray;   // StrayGaze, mean over layers; undefined without a gaze
+  };
+  // ids [B, N], int64.
+  Result Run(const at::Tensor& ids, const Pressure& pressure) const;
 
   // By the names that Hugging Face gives them, in a fixed order. Changing a tensor in place changes the
   // model.
@@ -36,7 +48,9 @@ class TrainableModel {
   at::Tensor Add(const std::string& name, at::Tensor tensor);
   at::Tensor Draw(const std::string& name, int64_t outputs, int64_t inputs, double sd);
   at::Tensor Norm(const at::Tensor& residual, const at::Tensor& weight) const;
-  at::Tensor Attention(const Layer& layer, const at::Tensor& normed, const at::Tensor& head_scale) const;
+  // Adds the layer's StrayGaze to `stray`.
+  at::Tensor Attention(size_t layer, const at::Tensor& normed, const Pressure& pressure,
+                       at::Tensor& stray) const;
 
   const ModelShape shape_;
   const uint64_t seed_;

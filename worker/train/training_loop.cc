@@ -62,6 +62,10 @@ std::vector<at::Tensor> TensorsOf(const TrainableModel& model) {
   return tensors;
 }
 
+at::Tensor MeanOver(const at::Tensor& values, const at::Tensor& where) {
+  return (values * where).sum() / where.sum().clamp_min(1);
+}
+
 class Training {
  public:
   Training(const Recipe& recipe, const TrainingOptions& options, TrainedTokenizer tokenizer)
@@ -71,7 +75,9 @@ class Training {
         tokenizer_(std::move(tokenizer)),
         text_(tokenizer_.tokenizer, recipe.seed, recipe.mix.generated),
         model_(recipe.shape, tokenizer_.tokenizer->vocabulary(), recipe.seed, ProductsOf(recipe)),
-        optimizer_(recipe.adamw, TensorsOf(model_)) {
+        optimizer_(recipe.adamw, TensorsOf(model_)),
+        free_(at::zeros({recipe.shape.layers, recipe.shape.heads}, at::kFloat)) {
+    for (const auto& [layer, head] : recipe.heads.free) free_[layer][head] = 1;
     state_.curve = kCurveHead;
     state_.checkpoints = kCheckpointsHead;
   }
@@ -123,29 +129,48 @@ class Training {
     return MakeBatch(samples);
   }
 
-  // Heads left out of this step count nothing and the others more, so that the mean stays.
+  // How much of the pressure on heads this step has, 0 to 1.
+  double Pressure() const {
+    const HeadPressure& heads = recipe_.heads;
+    return std::clamp(static_cast<double>(state_.step - heads.start) / static_cast<double>(heads.warmup), 0.0,
+                      1.0);
+  }
+
+  // Heads that are left out count nothing and the others more, so that the mean stays.
   at::Tensor HeadScale(int64_t batch) const {
-    if (recipe_.head_dropout == 0) return {};
-    const double grown =
-        std::min(1.0, static_cast<double>(state_.step) / static_cast<double>(recipe_.head_dropout_warmup));
-    const double share = recipe_.head_dropout * grown;
+    const std::vector<double>& shares = recipe_.heads.dropout;
+    if (shares.empty() || Pressure() == 0) return {};
     Philox stream = MakeStream(recipe_.seed, Stream::kHeadDropout, static_cast<uint64_t>(state_.step));
     at::Tensor scale = at::empty({batch, recipe_.shape.layers, recipe_.shape.heads}, at::kFloat);
-    float* const values = scale.data_ptr<float>();
-    for (int64_t i = 0; i < scale.numel(); ++i) {
-      values[i] = stream.Double() < share ? 0.0f : static_cast<float>(1 / (1 - share));
+    float* values = scale.data_ptr<float>();
+    for (int64_t i = 0; i < batch; ++i) {
+      const double strength = 2 * Pressure() * stream.Double();
+      for (const double of_layer : shares) {
+        const double share = strength * of_layer;
+        for (int64_t h = 0; h < recipe_.shape.heads; ++h) {
+          *values++ = stream.Double() < share ? 0.0f : static_cast<float>(1 / (1 - share));
+        }
+      }
     }
     return scale;
   }
 
   absl::Status Step() {
     ROPELAB_ASSIGN_OR_RETURN(const SampleBatch batch, Draw());
-    const at::Tensor logits = model_.Logits(batch.ids, HeadScale(batch.ids.size(0)));
+    TrainableModel::Pressure pressure{HeadScale(batch.ids.size(0)), nullptr, free_};
+    Gaze gaze;
+    if (recipe_.heads.gaze > 0 && Pressure() > 0) {
+      Philox stream = MakeStream(recipe_.seed, Stream::kGaze, static_cast<uint64_t>(state_.step));
+      gaze = DrawGaze(batch, stream);
+      pressure.gaze = &gaze;
+    }
+    const TrainableModel::Result result = model_.Run(batch.ids, pressure);
     const at::Tensor losses =
-        at::log_softmax(logits, -1).gather(-1, batch.targets.unsqueeze(-1)).squeeze(-1).neg();
-    const at::Tensor text = (losses * batch.text).sum() / batch.text.sum().clamp_min(1);
-    const at::Tensor answers = (losses * batch.answers).sum() / batch.answers.sum().clamp_min(1);
-    const at::Tensor loss = text + recipe_.answer_weight * answers;
+        at::log_softmax(result.logits, -1).gather(-1, batch.targets.unsqueeze(-1)).squeeze(-1).neg();
+    const at::Tensor text = MeanOver(losses, batch.text);
+    const at::Tensor answers = MeanOver(losses, batch.answers);
+    at::Tensor loss = text + recipe_.answer_weight * answers;
+    if (result.stray.defined()) loss = loss + recipe_.heads.gaze * Pressure() * result.stray;
     if (!std::isfinite(loss.item<double>())) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the loss of step ", state_.step + 1, " is not finite; lower adamw.rate, ", recipe_.adamw.rate));
@@ -236,6 +261,7 @@ class Training {
   const SampleText text_;
   TrainableModel model_;
   AdamW optimizer_;
+  const at::Tensor free_;  // [layers, heads]: 1 for heads that may look at needles
   TrainState state_;
   double rate_ = 0, norm_ = 0;              // of the last step
   double text_loss_ = 0, answer_loss_ = 0;  // sums since the last evaluation

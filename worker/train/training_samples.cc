@@ -19,6 +19,12 @@ constexpr double kOneQuestion = 0.3;
 constexpr int64_t kShortestSpan = 4, kLongestSpan = 24;
 constexpr size_t kUnknownTokens = 2;  // of a repeated span: what they follow does not tell them
 
+// What the text around is drawn from.
+struct Straw {
+  uint64_t number = 0;
+  double noise = 0;
+};
+
 struct EncodedNeedle {
   TokenIds statement, question, answer;  // the answer with the end token
 };
@@ -55,7 +61,7 @@ class Builder {
 // Needle i stands before the word at places[i]. Questions are asked in the order of `asked`.
 absl::StatusOr<TrainingSample> Hide(const SampleText& text, const std::vector<EncodedNeedle>& needles,
                                     const std::vector<size_t>& asked, const std::vector<double>& depths,
-                                    int64_t tokens, uint64_t text_number, Philox& stream) {
+                                    int64_t tokens, const Straw& straw, Philox& stream) {
   int64_t fixed = 1;
   for (const EncodedNeedle& needle : needles) fixed += static_cast<int64_t>(needle.statement.size());
   for (const size_t i : asked) {
@@ -66,30 +72,31 @@ absl::StatusOr<TrainingSample> Hide(const SampleText& text, const std::vector<En
                                                    " tokens, more than the prompt's ", tokens,
                                                    "; raise curriculum.lengths or vocabulary"));
   }
-  ROPELAB_ASSIGN_OR_RETURN(const auto words, text.Haystack(tokens - fixed, text_number, stream));
+  ROPELAB_ASSIGN_OR_RETURN(const auto words,
+                           text.Haystack(tokens - fixed, straw.number, straw.noise, stream));
   Builder builder(tokens);
   for (size_t w = 0; w <= words.size(); ++w) {
     for (size_t i = 0; i < needles.size(); ++i) {
       if (static_cast<size_t>(depths[i] * static_cast<double>(words.size())) == w) {
-        builder.Add(needles[i].statement, Role::kText);
+        builder.Add(needles[i].statement, Role::kNeedle);
       }
     }
-    if (w < words.size()) builder.Add(words[w], Role::kText);
+    if (w < words.size()) builder.Add(words[w].ids, words[w].noise ? Role::kNone : Role::kText);
   }
   for (const size_t i : asked) {
-    builder.Add(needles[i].question, Role::kText);
+    builder.Add(needles[i].question, Role::kQuestion);
     builder.Add(needles[i].answer, Role::kAnswer);
   }
   return std::move(builder).Finish();
 }
 
 absl::StatusOr<TrainingSample> PlainSample(const SampleText& text, int64_t tokens, double depth,
-                                           uint64_t text_number, Philox& stream) {
+                                           const Straw& straw, Philox& stream) {
   ROPELAB_ASSIGN_OR_RETURN(EncodedNeedle needle, EncodeNeedle(text, PlainNeedle(PlainCode(stream))));
-  return Hide(text, {std::move(needle)}, {0}, {depth}, tokens, text_number, stream);
+  return Hide(text, {std::move(needle)}, {0}, {depth}, tokens, straw, stream);
 }
 
-absl::StatusOr<TrainingSample> WordedSample(const SampleText& text, int64_t tokens, uint64_t text_number,
+absl::StatusOr<TrainingSample> WordedSample(const SampleText& text, int64_t tokens, const Straw& straw,
                                             Philox& stream) {
   const int64_t most = std::clamp<int64_t>(tokens / kTokensPerNeedle - 1, 1, kMostNeedles);
   const size_t count = 1 + stream.Integer(static_cast<uint64_t>(most));
@@ -98,16 +105,25 @@ absl::StatusOr<TrainingSample> WordedSample(const SampleText& text, int64_t toke
   stream.Shuffle(std::span<size_t>(things));
   std::vector<EncodedNeedle> needles;
   std::vector<double> depths;
+  int64_t room = tokens - 1;
   for (size_t i = 0; i < count; ++i) {
     ROPELAB_ASSIGN_OR_RETURN(EncodedNeedle needle, EncodeNeedle(text, DrawNeedle(things[i], stream)));
-    needles.push_back(std::move(needle));
     depths.push_back(stream.Double());
+    const auto size =
+        static_cast<int64_t>(needle.statement.size() + needle.question.size() + needle.answer.size());
+    if (size > room) {  // long words in a small vocabulary
+      depths.pop_back();
+      continue;
+    }
+    room -= size;
+    needles.push_back(std::move(needle));
   }
-  std::vector<size_t> asked(count);
+  if (needles.empty()) return PlainSample(text, tokens, stream.Double(), straw, stream);
+  std::vector<size_t> asked(needles.size());
   std::iota(asked.begin(), asked.end(), size_t{0});
   stream.Shuffle(std::span<size_t>(asked));
   if (stream.Double() < kOneQuestion) asked.resize(1);
-  return Hide(text, needles, asked, depths, tokens, text_number, stream);
+  return Hide(text, needles, asked, depths, tokens, straw, stream);
 }
 
 // Half the spans are random tokens, half are random characters of a code.
@@ -127,12 +143,12 @@ absl::StatusOr<TokenIds> DrawSpan(const SampleText& text, int64_t tokens, Philox
   return span;
 }
 
-absl::StatusOr<TrainingSample> SpanSample(const SampleText& text, int64_t tokens, uint64_t text_number,
+absl::StatusOr<TrainingSample> SpanSample(const SampleText& text, int64_t tokens, const Straw& straw,
                                           Philox& stream) {
   constexpr size_t kTimes = 3;
   ROPELAB_ASSIGN_OR_RETURN(const TokenIds span, DrawSpan(text, tokens, stream));
   const auto rest = tokens - 1 - static_cast<int64_t>(kTimes * span.size());
-  ROPELAB_ASSIGN_OR_RETURN(const auto words, text.Haystack(rest, text_number, stream));
+  ROPELAB_ASSIGN_OR_RETURN(const auto words, text.Haystack(rest, straw.number, straw.noise, stream));
   std::vector<size_t> places(kTimes);
   for (size_t& place : places) place = stream.Integer(words.size() + 1);
   std::sort(places.begin(), places.end());
@@ -144,7 +160,7 @@ absl::StatusOr<TrainingSample> SpanSample(const SampleText& text, int64_t tokens
       builder.Add(TokenIds(span.begin(), known), Role::kText);
       builder.Add(TokenIds(known, span.end()), times == 0 ? Role::kText : Role::kAnswer);
     }
-    if (w < words.size()) builder.Add(words[w], Role::kText);
+    if (w < words.size()) builder.Add(words[w].ids, words[w].noise ? Role::kNone : Role::kText);
   }
   return std::move(builder).Finish();
 }
@@ -158,20 +174,22 @@ constexpr uint64_t kEvaluationTexts = uint64_t{1} << 61;
 absl::StatusOr<TrainingSample> DrawSample(const SampleText& text, const Recipe& recipe, int64_t tokens,
                                           uint64_t step, uint64_t number) {
   Philox stream = MakeStream(recipe.seed, Stream::kSamples, step, number);
-  const uint64_t text_number = step * kSamplesPerStep + number;
-  if (stream.Double() < recipe.mix.spans) return SpanSample(text, tokens, text_number, stream);
+  // Half the samples have no noise, the others up to the mix's share.
+  const double noise = recipe.mix.noise * std::max(0.0, 2 * stream.Double() - 1);
+  const Straw straw{step * kSamplesPerStep + number, noise};
+  if (stream.Double() < recipe.mix.spans) return SpanSample(text, tokens, straw, stream);
   if (stream.Double() < recipe.mix.plain) {
     const double depth = stream.Double();
-    return PlainSample(text, tokens, depth, text_number, stream);
+    return PlainSample(text, tokens, depth, straw, stream);
   }
-  return WordedSample(text, tokens, text_number, stream);
+  return WordedSample(text, tokens, straw, stream);
 }
 
 absl::StatusOr<TrainingSample> EvaluationSample(const SampleText& text, const Recipe& recipe, int64_t tokens,
                                                 double depth, uint64_t number) {
   Philox stream = MakeStream(recipe.seed, Stream::kEvaluation, number, static_cast<uint64_t>(tokens));
-  const uint64_t text_number = kEvaluationTexts + number * kSamplesPerStep + static_cast<uint64_t>(tokens);
-  return PlainSample(text, tokens, depth, text_number, stream);
+  const Straw straw{kEvaluationTexts + number * kSamplesPerStep + static_cast<uint64_t>(tokens), 0};
+  return PlainSample(text, tokens, depth, straw, stream);
 }
 
 }  // namespace ropelab::train

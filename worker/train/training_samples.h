@@ -10,12 +10,12 @@
 
 namespace ropelab::train {
 
-// What a token counts as when it is the one to be predicted.
-enum class Role : uint8_t { kNone = 0, kText = 1, kAnswer = 2 };
+// What a token belongs to. Needles and questions are text too where losses are concerned.
+enum class Role : uint8_t { kNone = 0, kText = 1, kNeedle = 2, kQuestion = 3, kAnswer = 4 };
 
 struct TrainingSample {
   TokenIds ids;             // begin token first; end tokens fill what is left over
-  std::vector<Role> roles;  // as long; kNone: the begin token and the filling
+  std::vector<Role> roles;  // as long; kNone: begin token, noise and filling
 };
 
 // A mix of three kinds: text with a random span that stands three times (its second and third time are
