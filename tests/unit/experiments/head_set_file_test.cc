@@ -69,6 +69,9 @@ TEST(HeadScoresFile, WhatIsNoJsonIsRefusedWithItsPlace) {
   EXPECT_THAT(Refused("[1, 2]"), HasSubstr("a file of head scores is JSON"));
   EXPECT_THAT(Refused("7"), HasSubstr("a file of head scores is JSON"));
   EXPECT_THAT(Refused("{}"), HasSubstr("names no head"));
+  std::string nul("{\"0-0\": [1]}\0", 14);
+  nul += " {\"0-1\": [1]}";
+  EXPECT_THAT(Refused(nul), HasSubstr("a NUL byte"));
 }
 
 TEST(HeadScoresFile, WhatIsTooLargeIsRefusedWithBothNumbers) {
