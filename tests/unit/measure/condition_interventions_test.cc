@@ -6,6 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "ropelab/v1/measurement.pb.h"
 #include "tests/unit/engine/made_model.h"
 #include "worker/measure/condition_edits.h"
 
