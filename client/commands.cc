@@ -1,6 +1,8 @@
 #include "client/commands.h"
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 
 namespace ropelab::client {
 namespace {
@@ -21,7 +23,8 @@ void DeclareSpec(CLI::App* command, Options* options) {
   command
       ->add_option("--set", options->assignments,
                    "Change a field of the spec, as in slash_detection.threshold=0.2; in a study "
-                   "experiments.NAME.slash_detection.threshold=0.2; may be repeated")
+                   "experiments.NAME.slash_detection.threshold=0.2; model takes the place of models, and "
+                   "models of model; may be repeated")
       ->expected(1)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -59,6 +62,16 @@ void DeclareResults(CLI::App* command, Options* options) {
                    "says (.csv, "
                    ".jsonl), else table")
       ->check(CLI::IsMember({"table", "csv", "jsonl"}))
+      ->needs(table);
+  command
+      ->add_option(
+          "--where", options->conditions,
+          "Only the rows whose COLUMN holds VALUE; nothing after = for an empty cell; may be repeated, "
+          "and a row must meet all")
+      ->type_name("COLUMN=VALUE")
+      ->expected(1)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->needs(table);
   auto* artifact = command->add_option("--artifact", options->artifact, "Fetch this artifact; needs -o")
                        ->type_name("NAME");
@@ -109,21 +122,31 @@ void DeclareHeads(CLI::App* command, Options* options) {
       "  ropelab heads import llama-2-7b scores.json\n"
       "The same name and content again changes nothing; other content under a name is kept beside the "
       "first.");
-  action("list", "List what is registered");
-  CLI::App* show = action("show", "Heads by threshold, and the best heads");
+  action("list", "List what is registered")->footer("Example:\n  ropelab heads list");
+  CLI::App* show =
+      action("show", "How many heads reach 0.05, 0.1, ... 0.5 by their mean score, and the best heads");
   show->add_option("NAME", options->heads_name, "As registered, or NAME@HASH")->required();
+  show->footer("Example:\n  ropelab heads show llama-2-7b");
   CLI::App* overlap =
       action("overlap", "How far the best heads are those that a retrieval detection ranks first");
   overlap->add_option("NAME", options->heads_name, "As registered, or NAME@HASH")->required();
   DeclareId(overlap, options);
-  overlap->add_option("--metric", options->heads_metric, "The detection's metric (default: argmax)")
+  overlap
+      ->add_option("--metric", options->heads_metric,
+                   "By which metric the detection ranks heads: argmax (default), mass, copy_paper, "
+                   "copy_paper_per_token or copy_wu")
       ->type_name("METRIC");
   overlap
       ->add_option(
           "--top", options->heads_top,
           "How many of the best heads of either side are compared (default: as many as the detection "
           "found)")
-      ->check(CLI::PositiveNumber)
+      ->check([](const std::string& value) {
+        int64_t number = 0;
+        return absl::SimpleAtoi(value, &number) && number > 0
+                   ? std::string()
+                   : absl::StrCat("\"", value, "\" is not a whole number from 1");
+      })
       ->type_name("N");
   overlap->footer("Example:\n  ropelab heads overlap llama-2-7b e1 --metric copy_wu --top 30");
 }
@@ -153,6 +176,7 @@ constexpr Command kCommands[] = {
     {"results", "List result tables and artifacts, print a table, fetch an artifact",
      "ropelab results e1\n"
      "  ropelab results e1 --table slash_scores --format csv > scores.csv\n"
+     "  ropelab results e1 --table slash_heads --where dominant=true\n"
      "  ropelab results e3 --artifact scores.safetensors -o scores.safetensors",
      DeclareResults, RunResults},
     {"provenance", "Where every number came from: spec, models, numerics, tasks, workers",

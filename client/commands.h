@@ -30,7 +30,8 @@ struct Options {
   bool wait = false;
   std::string user, state, kind, model, tag;
   std::string table;
-  std::string format;  // empty: table, or jsonl with --json
+  std::vector<std::string> conditions;  // --where
+  std::string format;                   // empty: table, or jsonl with --json
   std::string artifact;
   std::string output_path;
   std::string data_dir = "ropelab-data";

@@ -1,10 +1,13 @@
 #include "client/heads_view.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "client/human.h"
 #include "client/text_table.h"
 
@@ -18,6 +21,12 @@ constexpr int kShownHeads = 20;
 
 std::string Place(int64_t layer, int64_t head) {
   return absl::StrCat("L", layer, "H", head);
+}
+
+// "3-11", as files of head scores write it, as all other output does.
+std::string PlaceOf(const std::string& key) {
+  const std::pair<std::string, std::string> parts = absl::StrSplit(key, absl::MaxSplits('-', 1));
+  return absl::StrCat("L", parts.first, "H", parts.second);
 }
 
 }  // namespace
@@ -85,10 +94,12 @@ std::string RenderHeadScoreOverlap(const v1::OverlapHeadScoresResponse& response
                    {"JACCARD", Align::kRight},
                    {"SHARED HEADS"}});
   for (const v1::HeadScoreOverlap& overlap : response.overlaps()) {
+    std::vector<std::string> places;
+    for (const std::string& key : overlap.heads()) places.push_back(PlaceOf(key));
     table.AddRow({overlap.model(), absl::StrCat(overlap.seed()), overlap.metric(),
                   absl::StrCat(overlap.top()), absl::StrCat(overlap.shared()),
                   overlap.has_jaccard() ? absl::StrFormat("%.3f", overlap.jaccard()) : "",
-                  Shortened(absl::StrJoin(overlap.heads(), " "), 60)});
+                  Shortened(absl::StrJoin(places, " "), 60)});
   }
   return table.Render();
 }

@@ -1,4 +1,5 @@
 #include <functional>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -24,14 +25,20 @@ absl::Status BrokenByServer(const Session& session, const std::string& message) 
 }
 
 absl::Status WriteTable(Session& session, const std::string& format, const Sink& sink) {
-  ROPELAB_ASSIGN_OR_RETURN(const std::unique_ptr<SliceWriter> writer, MakeSliceWriter(format));
+  ROPELAB_ASSIGN_OR_RETURN(RowFilter filter, RowFilter::Parse(session.options.conditions));
+  ROPELAB_ASSIGN_OR_RETURN(const std::unique_ptr<SliceWriter> writer,
+                           MakeSliceWriter(format, std::move(filter)));
   v1::ResultsRequest request;
   request.set_id(session.options.id);
   request.set_table(session.options.table);
   const auto stream = session.connection.Open(&Connection::Stub::AsyncResults, request);
   v1::TableSlice slice;
   while (stream->Next(&slice, kSilence)) {
-    const absl::StatusOr<std::string> text = writer->Add(slice);
+    const absl::StatusOr<std::string> text = writer->Add(std::move(slice));
+    slice.Clear();
+    if (absl::IsInvalidArgument(text.status())) {
+      return text.status();
+    }
     if (!text.ok()) {
       return BrokenByServer(session, std::string(text.status().message()));
     }

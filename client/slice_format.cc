@@ -1,10 +1,11 @@
 #include "client/slice_format.h"
 
-#include <cmath>
 #include <cstdio>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/cells.h"
 #include "client/human.h"
 #include "client/text_table.h"
 #include "common/status_macros.h"
@@ -17,11 +18,6 @@ std::string Digits(const char* format, double value) {
   char text[40];
   const int length = std::snprintf(text, sizeof text, format, value);
   return std::string(text, static_cast<size_t>(length));
-}
-
-bool IsNull(const v1::Column& column, int row) {
-  return (row < column.null_size() && column.null(row)) ||
-         (column.type() == v1::Column::REAL && !std::isfinite(column.reals(row)));
 }
 
 // A number or boolean that is not null; the same in csv and JSON.
@@ -67,7 +63,7 @@ class CsvWriter : public SliceWriter {
     for (int row = 0; row < slice.rows(); ++row) {
       for (int c = 0; c < slice.columns_size(); ++c) {
         const v1::Column& column = slice.columns(c);
-        if (!IsNull(column, row)) {
+        if (!IsNullCell(column, row)) {
           text +=
               column.type() == v1::Column::TEXT ? CsvText(column.texts(row)) : Plain(column, row, "%.17g");
         }
@@ -90,7 +86,7 @@ class JsonLinesWriter : public SliceWriter {
       for (int c = 0; c < slice.columns_size(); ++c) {
         const v1::Column& column = slice.columns(c);
         absl::StrAppend(&text, c == 0 ? "" : ",", JsonTextValue(column.name()), ":");
-        text += IsNull(column, row)                 ? "null"
+        text += IsNullCell(column, row)             ? "null"
                 : column.type() == v1::Column::TEXT ? JsonTextValue(column.texts(row))
                                                     : Plain(column, row, "%.17g");
       }
@@ -103,8 +99,7 @@ class JsonLinesWriter : public SliceWriter {
 class AlignedWriter : public SliceWriter {
  public:
   std::string Finish() override {
-    return absl::StrCat(table_.has_value() ? table_->RenderWithin(kTerminalWidth) : "", "(",
-                        Counted(rows_seen(), "row"), ")\n");
+    return absl::StrCat(table_.has_value() ? table_->RenderWithin(kTerminalWidth) : "", "(", Rows(), ")\n");
   }
 
  private:
@@ -120,7 +115,7 @@ class AlignedWriter : public SliceWriter {
     for (int row = 0; row < slice.rows(); ++row) {
       std::vector<std::string> cells;
       for (const v1::Column& column : slice.columns()) {
-        cells.push_back(IsNull(column, row)                 ? "-"
+        cells.push_back(IsNullCell(column, row)             ? "-"
                         : column.type() == v1::Column::TEXT ? column.texts(row)
                                                             : Plain(column, row, "%.6g"));
       }
@@ -171,7 +166,11 @@ absl::Status SliceWriter::Check(const v1::TableSlice& slice) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> SliceWriter::Add(const v1::TableSlice& slice) {
+std::string SliceWriter::Rows() const {
+  return kept_ == rows_ ? Counted(rows_, "row") : absl::StrCat(kept_, " of ", Counted(rows_, "row"));
+}
+
+absl::StatusOr<std::string> SliceWriter::Add(v1::TableSlice slice) {
   ROPELAB_RETURN_IF_ERROR(Check(slice));
   if (first_) {
     for (const v1::Column& column : slice.columns()) {
@@ -181,22 +180,26 @@ absl::StatusOr<std::string> SliceWriter::Add(const v1::TableSlice& slice) {
     }
   }
   rows_ += slice.rows();
+  ROPELAB_RETURN_IF_ERROR(filter_.Apply(&slice));
+  kept_ += slice.rows();
   std::string text = Render(slice, first_);
   first_ = false;
   return text;
 }
 
-absl::StatusOr<std::unique_ptr<SliceWriter>> MakeSliceWriter(const std::string& format) {
+absl::StatusOr<std::unique_ptr<SliceWriter>> MakeSliceWriter(const std::string& format, RowFilter filter) {
+  std::unique_ptr<SliceWriter> writer;
   if (format == "csv") {
-    return std::make_unique<CsvWriter>();
+    writer = std::make_unique<CsvWriter>();
+  } else if (format == "jsonl") {
+    writer = std::make_unique<JsonLinesWriter>();
+  } else if (format == "table") {
+    writer = std::make_unique<AlignedWriter>();
+  } else {
+    return absl::InvalidArgumentError(absl::StrCat("--format ", format, ": is not one of table, csv, jsonl"));
   }
-  if (format == "jsonl") {
-    return std::make_unique<JsonLinesWriter>();
-  }
-  if (format == "table") {
-    return std::make_unique<AlignedWriter>();
-  }
-  return absl::InvalidArgumentError(absl::StrCat("--format ", format, ": is not one of table, csv, jsonl"));
+  writer->filter_ = std::move(filter);
+  return writer;
 }
 
 }  // namespace ropelab::client

@@ -163,12 +163,13 @@ TEST_F(HeadsCommandTest, OverlapAsksForMetricAndTop) {
   EXPECT_EQ(scores_.asked.experiment(), "e1");
   EXPECT_EQ(scores_.asked.metric(), v1::Metric::COPY_WU);
   EXPECT_EQ(scores_.asked.top(), 4);
-  EXPECT_THAT(out_.str(), testing::AllOf(HasSubstr("0.333"), HasSubstr("3-11")));
+  EXPECT_THAT(out_.str(), testing::AllOf(HasSubstr("0.333"), HasSubstr("L3H11")));
   EXPECT_EQ(Ropelab({"heads", "overlap", "published", "e1"}), 0);
   EXPECT_FALSE(scores_.asked.has_metric());
   EXPECT_FALSE(scores_.asked.has_top());
   EXPECT_EQ(Ropelab({"heads", "overlap", "published", "e1", "--metric", "argmin"}), 2);
   EXPECT_EQ(Ropelab({"heads", "overlap", "published", "e1", "--top", "0"}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("--top: \"0\" is not a whole number from 1\n"));
 }
 
 }  // namespace
