@@ -95,7 +95,7 @@ absl::StatusOr<ExitCode> Add(Session& session) {
   if (response.corpus().documents() == 1) {
     console.err
         << "one document, and each gives one prompt: for more, add a folder of .txt files or a .jsonl "
-           "file with an object a line\n";
+           "file with an object a line (the haystack of a needle takes sentences, of any number)\n";
   }
   return ExitCode::kDone;
 }

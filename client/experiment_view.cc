@@ -1,8 +1,13 @@
 #include "client/experiment_view.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "client/human.h"
 #include "client/text_table.h"
 
@@ -11,8 +16,9 @@ namespace {
 
 using Align = TextTable::Align;
 
-std::string Tasks(const v1::Experiment& experiment) {
-  std::string text = absl::StrCat(experiment.tasks_done(), "/", experiment.tasks_total());
+// "16/64 (8 reused)", with `noun` " tasks" "16/64 tasks (8 reused)".
+std::string Tasks(const v1::Experiment& experiment, const char* noun = "") {
+  std::string text = absl::StrCat(experiment.tasks_done(), "/", experiment.tasks_total(), noun);
   if (experiment.tasks_reused() > 0) {
     absl::StrAppend(&text, " (", experiment.tasks_reused(), " reused)");
   }
@@ -114,10 +120,12 @@ std::string RenderExperiment(const v1::Experiment& experiment, int64_t now) {
 
 std::string RenderProgress(const v1::Experiment& experiment, double rate) {
   std::string line = absl::StrCat(Label(experiment), "  ", experiment.state());
+  const std::string said = experiment.state() + " ";  // "waiting for experiment detect" says its state, too
+  const std::string reason(absl::StripPrefix(experiment.reason(), said));
   if (IsFinal(experiment)) {
-    absl::StrAppend(&line, "  ", Tasks(experiment), " tasks");
+    absl::StrAppend(&line, "  ", Tasks(experiment, " tasks"));
   } else if (experiment.stage() > 0) {
-    absl::StrAppend(&line, "  stage ", experiment.stage(), "  ", Tasks(experiment), " tasks  ",
+    absl::StrAppend(&line, "  stage ", experiment.stage(), "  ", Tasks(experiment, " tasks"), "  ",
                     absl::StrFormat("%.0f%%", experiment.progress() * 100));
     if (rate > 0) {
       absl::StrAppend(&line, absl::StrFormat("  %.3g tasks/s", rate));
@@ -126,8 +134,8 @@ std::string RenderProgress(const v1::Experiment& experiment, double rate) {
       absl::StrAppend(&line, "  ", HumanSeconds(experiment.seconds_left()), " left");
     }
   }
-  if (!experiment.reason().empty()) {
-    absl::StrAppend(&line, "  ", experiment.reason());
+  if (!reason.empty()) {
+    absl::StrAppend(&line, "  ", reason);
   } else if (experiment.state() == "waiting") {
     absl::StrAppend(&line, "  for the server to plan its tasks");
   }
@@ -139,7 +147,7 @@ std::string RenderSummary(const v1::Experiment& experiment) {
   if (const std::string took = Took(experiment); !took.empty()) {
     absl::StrAppend(&line, experiment.state() == "done" ? " in " : " after ", took);
   }
-  absl::StrAppend(&line, ", ", Tasks(experiment), " tasks");
+  absl::StrAppend(&line, ", ", Tasks(experiment, " tasks"));
   if (experiment.state() == "done") {
     absl::StrAppend(&line, "; see: ropelab results ", experiment.id());
   } else if (!experiment.reason().empty()) {
@@ -148,6 +156,32 @@ std::string RenderSummary(const v1::Experiment& experiment) {
   return Printable(line) + "\n";
 }
 
+namespace {
+
+std::vector<std::string> Remarks(const v1::Estimate& estimate) {
+  return estimate.basis().empty() ? std::vector<std::string>()
+                                  : std::vector<std::string>(absl::StrSplit(estimate.basis(), "; "));
+}
+
+bool Holds(const std::vector<std::string>& remarks, const std::string& remark) {
+  return std::find(remarks.begin(), remarks.end(), remark) != remarks.end();
+}
+
+// What is said of every experiment of a study, in the order of the first; nothing for one experiment alone.
+std::vector<std::string> CommonRemarks(const v1::ValidateResponse& response) {
+  if (response.estimates_size() < 2) return {};
+  std::vector<std::string> common = Remarks(response.estimates(0));
+  for (const v1::Estimate& estimate : response.estimates()) {
+    const std::vector<std::string> remarks = Remarks(estimate);
+    common.erase(std::remove_if(common.begin(), common.end(),
+                                [&](const std::string& remark) { return !Holds(remarks, remark); }),
+                 common.end());
+  }
+  return common;
+}
+
+}  // namespace
+
 std::string RenderEstimates(const v1::ValidateResponse& response) {
   TextTable table({{"EXPERIMENT"},
                    {"KIND"},
@@ -155,22 +189,39 @@ std::string RenderEstimates(const v1::ValidateResponse& response) {
                    {"DEVICE TIME", Align::kRight},
                    {"READINGS", Align::kRight},
                    {"RESULTS", Align::kRight}});
+  const std::vector<std::string> common = CommonRemarks(response);
   std::string basis;
   std::string warnings;
+  int64_t tasks = 0;
+  double seconds = 0;
   for (const v1::Estimate& estimate : response.estimates()) {
     table.AddRow({estimate.experiment(), estimate.kind(), absl::StrCat(estimate.tasks()),
                   HumanSeconds(estimate.device_seconds()), HumanBytes(estimate.reading_bytes()),
                   HumanBytes(estimate.result_bytes())});
-    if (!estimate.basis().empty()) {
+    tasks += estimate.tasks();
+    seconds += estimate.device_seconds();
+    std::vector<std::string> remarks = Remarks(estimate);
+    remarks.erase(std::remove_if(remarks.begin(), remarks.end(),
+                                 [&](const std::string& remark) { return Holds(common, remark); }),
+                  remarks.end());
+    if (!remarks.empty()) {
       absl::StrAppend(&basis, Printable(estimate.experiment()), estimate.experiment().empty() ? "" : ": ",
-                      "expected from ", Printable(estimate.basis()), "\n");
+                      "expected from ", Printable(absl::StrJoin(remarks, "; ")), "\n");
     }
     for (const std::string& warning : estimate.warnings()) {
       absl::StrAppend(&warnings, "warning: ", estimate.experiment(),
                       estimate.experiment().empty() ? "" : ": ", Printable(warning), "\n");
     }
   }
-  return absl::StrCat(response.estimates_size() == 0 ? "" : table.Render(), basis, warnings);
+  std::string all;
+  if (response.estimates_size() > 1) {
+    absl::StrAppend(&all, "in all: ", Counted(tasks, "task"), ", ", HumanSeconds(seconds),
+                    " of device time; what several of them measure is measured once\n");
+  }
+  if (!common.empty()) {
+    absl::StrAppend(&basis, "each: ", Printable(absl::StrJoin(common, "; ")), "\n");
+  }
+  return absl::StrCat(response.estimates_size() == 0 ? "" : table.Render(), all, basis, warnings);
 }
 
 std::string RenderNoResults(const v1::Experiment& experiment) {

@@ -20,8 +20,9 @@ absl::Status FromServer(const grpc::Status& status, const std::string& server) {
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE && status.error_details() == kFromServer) {
     message = absl::StrCat("the server at ", server, " says: ", message);
   } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    message = absl::StrCat("no server answers at ", server,
-                           ": is ropelab-server running? (--server or ROPELAB_SERVER names another)");
+    message = absl::StrCat(
+        "no server answers at ", server,
+        ": is `ropelab up` or ropelab-server running? (--server or ROPELAB_SERVER names another)");
   } else if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     message = absl::StrCat("the server at ", server,
                            " did not answer in time: is it overloaded, or the network slow? Try again");

@@ -6,6 +6,27 @@
 #include "client/human.h"
 
 namespace ropelab::client {
+namespace {
+
+constexpr char kEmpty[] = "-";
+
+// "heading a, b, c" in lines of a terminal's width, those after the first set in; nothing for no items.
+std::string Enumerated(const std::string& heading, const std::vector<std::string>& items) {
+  std::string text;
+  std::string line = heading;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const std::string item = items[i] + (i + 1 < items.size() ? "," : "");
+    if (i > 0 && static_cast<size_t>(DisplayWidth(line + " " + item)) > kTerminalWidth) {
+      text += line + "\n";
+      line = "  " + item;
+    } else {
+      line += (i > 0 ? " " : "") + item;
+    }
+  }
+  return items.empty() ? "" : text + line + "\n";
+}
+
+}  // namespace
 
 TextTable::TextTable(std::vector<Heading> headings) : headings_(std::move(headings)) {
   for (const Heading& heading : headings_) {
@@ -16,7 +37,7 @@ TextTable::TextTable(std::vector<Heading> headings) : headings_(std::move(headin
 void TextTable::AddRow(std::vector<std::string> cells) {
   cells.resize(headings_.size());
   for (size_t i = 0; i < cells.size(); ++i) {
-    cells[i] = cells[i].empty() ? "-" : Printable(cells[i]);
+    cells[i] = cells[i].empty() ? kEmpty : Printable(cells[i]);
     widths_[i] = std::max(widths_[i], static_cast<size_t>(DisplayWidth(cells[i])));
   }
   rows_.push_back(std::move(cells));
@@ -51,11 +72,16 @@ std::string TextTable::RenderWithin(size_t width) const {
   size_t wide = 0;
   for (const size_t column : widths_) wide += column + 2;
   TextTable rest({});
-  std::string above;
+  std::vector<std::string> shared;
+  std::vector<std::string> empty;
   std::vector<size_t> kept;
   for (size_t i = 0; i < headings_.size(); ++i) {
     if (wide > width + 2 && rows_.size() >= 2 && IsConstant(i)) {
-      above += (above.empty() ? "in every row: " : ", ") + headings_[i].name + " " + rows_.front()[i];
+      if (rows_.front()[i] == kEmpty) {
+        empty.push_back(headings_[i].name);
+      } else {
+        shared.push_back(headings_[i].name + " " + rows_.front()[i]);
+      }
       wide -= widths_[i] + 2;
       continue;
     }
@@ -63,7 +89,7 @@ std::string TextTable::RenderWithin(size_t width) const {
     rest.headings_.push_back(headings_[i]);
     rest.widths_.push_back(widths_[i]);
   }
-  if (above.empty() || kept.empty()) {
+  if ((shared.empty() && empty.empty()) || kept.empty()) {
     return Render();
   }
   for (const auto& row : rows_) {
@@ -71,7 +97,7 @@ std::string TextTable::RenderWithin(size_t width) const {
     for (const size_t i : kept) cells.push_back(row[i]);
     rest.rows_.push_back(std::move(cells));
   }
-  return above + "\n" + rest.Render();
+  return Enumerated("in every row: ", shared) + Enumerated("empty in every row: ", empty) + rest.Render();
 }
 
 std::string RenderPairs(const std::vector<std::pair<std::string, std::string>>& pairs) {

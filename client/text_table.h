@@ -24,7 +24,8 @@ class TextTable {
   // Heading line, then rows, columns two spaces apart, no spaces at line ends.
   std::string Render() const;
   // The same, but where lines would be wider than `width` and there are two rows or more, columns that hold
-  // one value in all rows stand once in a line above, as many from the left as it takes.
+  // one value in all rows stand once in lines above, as many from the left as it takes; of those that are
+  // empty in all rows the names.
   std::string RenderWithin(size_t width) const;
   size_t rows() const { return rows_.size(); }
 

@@ -14,8 +14,8 @@ double ForwardFlops(const ModelFacts& model, int64_t tokens) {
 void SetDeviceSeconds(double flops, v1::Estimate& estimate) {
   estimate.set_device_seconds(flops / kStatedFlops);
   estimate.set_basis(
-      absl::StrFormat("%.3g operations (two per parameter and token, and causal attention) at %.3g a second; "
-                      "loading is not counted",
+      absl::StrFormat("%.3g operations at %.3g a second; two operations per parameter and token, and causal "
+                      "attention; loading is not counted",
                       flops, kStatedFlops));
 }
 

@@ -2,20 +2,18 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "server/experiments/corpus_stages.h"
 #include "server/experiments/cost.h"
 #include "server/experiments/low_rank.h"
 #include "server/experiments/needles.h"
 #include "server/experiments/outcome.h"
+#include "server/experiments/prompt_cost.h"
 #include "server/experiments/prompts.h"
 
 namespace ropelab::experiments {
 namespace {
 
-constexpr int64_t kBytesPerDocument = 8;  // its number and lengths, as varints
-constexpr int64_t kBytesPerToken = 3;     // a sampled id as a varint
-constexpr int64_t kBytesPerLoss = 24;     // a sum in double, and where it belongs
-constexpr int64_t kBytesPerRow = 96;      // of a result table, as stored
+constexpr int64_t kBytesPerLoss = 24;  // a sum in double, and where it belongs
+constexpr int64_t kBytesPerRow = 96;   // of a result table, as stored
 
 }  // namespace
 
@@ -28,25 +26,11 @@ v1::Estimate LowRankExperiment::Cost(const v1::ExperimentSpec& spec, const Facts
   double flops = 0;
   std::set<std::string> tokenizers;
   for (const ModelFacts& model : facts.models) {
-    double forward = 0;
-    for (int64_t sample = 0; prompts.has_token_ids() && sample < shape.count; ++sample) {
-      forward += ForwardFlops(model, TokensOf(prompts, sample));
-    }
-    if (!prompts.has_token_ids()) {
-      forward = static_cast<double>(shape.count) * ForwardFlops(model, shape.longest);
-    }
+    const double forward = PromptsForwardFlops(prompts, model);
+    flops += AddPromptStages(prompts, seeds, model, tokenizers, estimate);
     int64_t tasks = BlockCount(shape.count) * seeds;
     int64_t bytes = seeds * shape.count * conditions * kBytesPerLoss;
     flops += static_cast<double>(seeds * conditions) * forward;
-    if (NeedsSampling(prompts)) {
-      tasks += BlockCount(shape.count) * seeds;
-      bytes += seeds * shape.count * shape.longest * kBytesPerToken;
-      flops += static_cast<double>(seeds) * forward;
-    }
-    if (prompts.has_corpus() && tokenizers.insert(model.tokenizer_hash).second) {
-      tasks += (shape.count + kDocumentsPerTask - 1) / kDocumentsPerTask * seeds;
-      bytes += seeds * shape.count * kBytesPerDocument;
-    }
     if (low_rank.has_needles()) {
       const int64_t samples = NeedleCount(low_rank.needles());
       tasks += seeds * BlockCount(samples) * OutcomeTasksPerBlock(conditions);
@@ -58,6 +42,7 @@ v1::Estimate LowRankExperiment::Cost(const v1::ExperimentSpec& spec, const Facts
     estimate.set_result_bytes(estimate.result_bytes() + 2 * seeds * conditions * kBytesPerRow);
   }
   if (low_rank.has_needles()) {
+    AddNeedleStage(low_rank.needles(), seeds, facts.models, estimate);
     estimate.set_result_bytes(estimate.result_bytes() + static_cast<int64_t>(facts.models.size()) * seeds *
                                                             conditions * NeedleCount(low_rank.needles()) *
                                                             kBytesPerRow);
@@ -66,17 +51,10 @@ v1::Estimate LowRankExperiment::Cost(const v1::ExperimentSpec& spec, const Facts
   estimate.set_basis(absl::StrCat(
       estimate.basis(), "; ", conditions,
       " conditions as whole passes, though layers below the first edited one are computed once"));
-  if (low_rank.heads().has_slash_dominant()) {
-    estimate.set_basis(absl::StrCat(estimate.basis(), "; as if heads are found"));
+  if (IsFoundLater(low_rank.heads())) {
+    estimate.set_basis(absl::StrCat(estimate.basis(), "; as if heads were found"));
   }
-  if (prompts.has_corpus()) {
-    estimate.set_basis(
-        absl::StrCat(estimate.basis(),
-                     "; as if every document were long enough: shorter ones are read and "
-                     "skipped, which takes more tasks; reading and tokenizing are not counted"));
-  } else if (prompts.has_generated()) {
-    estimate.set_basis(absl::StrCat(estimate.basis(), "; tokenizing is not counted"));
-  }
+  AddPromptBasis(prompts, estimate);
   return estimate;
 }
 

@@ -229,7 +229,7 @@ TEST_F(CommandsTest, NothingListeningIsThreeAndAnUnknownCommandTwo) {
   EXPECT_EQ(Ropelab({"show"}), 2);
   server_.Stop();
   EXPECT_EQ(Ropelab({"list"}), 3);
-  EXPECT_THAT(err_.str(), HasSubstr("is ropelab-server running?"));
+  EXPECT_THAT(err_.str(), HasSubstr("is `ropelab up` or ropelab-server running?"));
 }
 
 TEST_F(CommandsTest, HelpHasAnExampleForEveryCommand) {

@@ -32,10 +32,10 @@ TEST(ServerStatus, TakesAStatusThatIsNotTheServersForUsage) {
 }
 
 TEST(ServerStatus, SaysWhichServerDoesNotAnswerAndHowToNameAnother) {
-  EXPECT_EQ(
-      RenderError(Answer(StatusCode::UNAVAILABLE)),
-      "ropelab: no server answers at host:1: is ropelab-server running? (--server or ROPELAB_SERVER names "
-      "another)\n");
+  EXPECT_EQ(RenderError(Answer(StatusCode::UNAVAILABLE)),
+            "ropelab: no server answers at host:1: is `ropelab up` or ropelab-server running? (--server or "
+            "ROPELAB_SERVER names "
+            "another)\n");
 }
 
 TEST(ServerStatus, KeepsTheWordsOfAServerThatIsThereAndCannot) {

@@ -61,7 +61,7 @@ v1::Experiment Running() {
 
 TEST(ExperimentView, WritesProgressOnALine) {
   EXPECT_EQ(RenderProgress(Running(), 3.125),
-            "detect (12)  running  stage 2  16/64 (8 reused) tasks  25%  3.12 tasks/s  17s left");
+            "detect (12)  running  stage 2  16/64 tasks (8 reused)  25%  3.12 tasks/s  17s left");
 }
 
 TEST(ExperimentView, SaysWhyAnExperimentWaits) {
@@ -70,6 +70,8 @@ TEST(ExperimentView, SaysWhyAnExperimentWaits) {
   waiting.set_state("waiting");
   waiting.set_reason("waits for experiment 12");
   EXPECT_EQ(RenderProgress(waiting, -1), "13  waiting  waits for experiment 12");
+  waiting.set_reason("waiting for experiment detect (e12)");
+  EXPECT_EQ(RenderProgress(waiting, -1), "13  waiting  for experiment detect (e12)");
 }
 
 TEST(ExperimentView, SummarizesWhatIsDoneAndWhatFailed) {
@@ -78,11 +80,11 @@ TEST(ExperimentView, SummarizesWhatIsDoneAndWhatFailed) {
   done.set_started_microseconds(kNow);
   done.set_finished_microseconds(kNow + 65000000);
   EXPECT_EQ(RenderSummary(done),
-            "detect (12): done in 1m 05s, 16/64 (8 reused) tasks; see: ropelab results 12\n");
+            "detect (12): done in 1m 05s, 16/64 tasks (8 reused); see: ropelab results 12\n");
   done.set_state("failed");
   done.set_reason("task 3: NaN in layer 1");
   EXPECT_EQ(RenderSummary(done),
-            "detect (12): failed after 1m 05s, 16/64 (8 reused) tasks: task 3: NaN in layer 1\n");
+            "detect (12): failed after 1m 05s, 16/64 tasks (8 reused): task 3: NaN in layer 1\n");
 }
 
 TEST(ExperimentView, SaysWhichTablesAreHeldInPart) {
@@ -138,6 +140,45 @@ TEST(ExperimentView, SaysWhatAnEstimateIsExpectedFrom) {
   estimate->set_experiment("near");
   estimate->set_basis("2e+10 operations");
   EXPECT_THAT(RenderEstimates(response), HasSubstr("\nnear: expected from 2e+10 operations\n"));
+}
+
+TEST(ExperimentView, SaysOnceWhatHoldsOfEveryEstimateAndAddsThemUp) {
+  v1::ValidateResponse response;
+  for (const char* name : {"near", "far"}) {
+    v1::Estimate* estimate = response.add_estimates();
+    estimate->set_experiment(name);
+    estimate->set_tasks(4);
+    estimate->set_device_seconds(1.5);
+    estimate->set_basis(std::string(name) + " operations; loading is not counted");
+  }
+  response.mutable_estimates(1)->set_basis("far operations; as if heads are found; loading is not counted");
+  EXPECT_THAT(
+      RenderEstimates(response),
+      HasSubstr("\nin all: 8 tasks, 3.0s of device time; what several of them measure is measured once\n"
+                "near: expected from near operations\n"
+                "far: expected from far operations; as if heads are found\n"
+                "each: loading is not counted\n"));
+}
+
+TEST(TextTable, NamesEmptyColumnsApartAndBreaksLongLists) {
+  std::vector<TextTable::Heading> headings{{"head"}};
+  std::vector<std::string> cells{""};
+  for (int i = 0; i < 12; ++i) {
+    headings.push_back({"column_" + std::to_string(i)});
+    cells.push_back(i % 2 == 0 ? "" : "a value");
+  }
+  TextTable table(headings);
+  cells[0] = "0";
+  table.AddRow(cells);
+  cells[0] = "1";
+  table.AddRow(cells);
+  EXPECT_EQ(table.RenderWithin(5),
+            "in every row: column_1 a value, column_3 a value, column_5 a value, column_7 a value,\n"
+            "  column_9 a value, column_11 a value\n"
+            "empty in every row: column_0, column_2, column_4, column_6, column_8, column_10\n"
+            "head\n"
+            "0\n"
+            "1\n");
 }
 
 TEST(TextTable, PutsConstantColumnsAboveWhereLinesWouldBeTooWide) {
