@@ -192,7 +192,7 @@ absl::StatusOr<Message*> Element(Message* message, const FieldDescriptor* field,
   }
   if (found < 0) {
     const std::string there =
-        size == 0 ? "it is empty"
+        size == 0 ? "it is empty, and elements are written in the file"
                   : absl::StrCat("it has elements 0 to ", size - 1,
                                  names.empty() ? "" : absl::StrCat(", named ", absl::StrJoin(names, ", ")));
     return Wrong(walked->With(part),
@@ -219,7 +219,13 @@ absl::Status Walk(Message* message, std::string rest, const std::string& value, 
   walked.Add(part);
   rest = rest.size() > part.size() ? rest.substr(part.size() + 1) : "";
   if (rest.empty()) {
-    return Assign(message, field, walked.path(), value);
+    ROPELAB_RETURN_IF_ERROR(Assign(message, field, walked.path(), value));
+    const std::string other = part == "model" ? "models" : part == "models" ? "model" : "";
+    if (const FieldDescriptor* replaced = descriptor.FindFieldByName(other);
+        replaced != nullptr && !value.empty()) {
+      message->GetReflection()->ClearField(message, replaced);
+    }
+    return absl::OkStatus();
   }
   if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
     return Wrong(

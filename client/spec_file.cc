@@ -9,8 +9,10 @@
 #include <sstream>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/status_macros.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
@@ -29,16 +31,22 @@ class FirstError : public io::ErrorCollector {
   explicit FirstError(std::string name) : name_(std::move(name)) {}
   void AddError(int line, io::ColumnNumber column, const std::string& message) override {
     if (first_.empty()) {
+      line_ = line;
+      column_ = column;
       // The parser counts from 0, and says -1 when it knows no place.
       first_ = line < 0 ? absl::StrCat(name_, ": ", message)
                         : absl::StrCat(name_, ":", line + 1, ":", column + 1, ": ", message);
     }
   }
   const std::string& first() const { return first_; }
+  int line() const { return line_; }  // from 0, as `column`
+  int column() const { return column_; }
 
  private:
   std::string name_;
   std::string first_;
+  int line_ = -1;
+  int column_ = -1;
 };
 
 // Whether a text-format file names `experiments` outside every bracket. Broken text is the parser's to
@@ -82,8 +90,21 @@ size_t Distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
+// The fields of `type` whose own fields have this name: "detection" for needles in a checkpoint_sweep.
+std::vector<std::string> FieldsWith(const Descriptor& type, const std::string& name) {
+  std::vector<std::string> fields;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE &&
+        field.message_type()->FindFieldByName(name) != nullptr) {
+      fields.push_back(field.name());
+    }
+  }
+  return fields;
+}
+
 // " Is "seeds" meant? Fields there: name, ...": the first part only where a field is at most two letters
-// away.
+// away, or else where the name stands one level below: " It stands inside detection."
 std::string FieldsOf(const Descriptor& type, const std::string& unknown) {
   std::string nearest;
   size_t least = std::min<size_t>(3, unknown.size());
@@ -96,7 +117,14 @@ std::string FieldsOf(const Descriptor& type, const std::string& unknown) {
     }
     absl::StrAppend(&fields, i == 0 ? " Fields there: " : ", ", name);
   }
-  return nearest.empty() ? fields : absl::StrCat(" Is \"", nearest, "\" meant?", fields);
+  if (!nearest.empty()) {
+    return absl::StrCat(" Is \"", nearest, "\" meant?", fields);
+  }
+  const std::vector<std::string> inside = FieldsWith(type, unknown);
+  constexpr size_t kMostNamed = 5;  // more would be half the fields of a spec
+  return inside.empty() || inside.size() > kMostNamed
+             ? fields
+             : absl::StrCat(" It stands inside ", absl::StrJoin(inside, " or "), ".", fields);
 }
 
 // The enumerations of fields of this name in `type` and below: the parser's complaint does not say in which
@@ -126,6 +154,51 @@ std::string ValuesOf(const std::string& field_name) {
     absl::StrAppend(&values, values.empty() ? " Values: " : ", ", value->name());
   }
   return values;
+}
+
+// The messages of fields of this name in `type` and below.
+void FindMessages(const Descriptor& type, const std::string& field_name, std::set<const Descriptor*>* seen,
+                  std::set<const Descriptor*>* found) {
+  if (!seen->insert(&type).second) return;
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    if (field.name() == field_name) found->insert(field.message_type());
+    FindMessages(*field.message_type(), field_name, seen, found);
+  }
+}
+
+// The last name before a place (both from 0), past the white space, colon and bracket between: the field of
+// which the parser expected a {.
+std::string NameBefore(const std::string& text, int line, int column) {
+  size_t at = 0;
+  for (int i = 0; i < line && at != std::string::npos; ++i) {
+    at = text.find('\n', at);
+    if (at != std::string::npos) ++at;
+  }
+  if (line < 0 || column < 0 || at == std::string::npos) return "";
+  const auto is_name = [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  // The parser counts a tab as several columns; a name that is not one is then not found below.
+  size_t end = std::min(text.size(), at + static_cast<size_t>(column));
+  while (end > 0 && absl::StrContains(" \t\r\n:[", text[end - 1])) --end;
+  size_t begin = end;
+  while (begin > 0 && is_name(text[begin - 1])) --begin;
+  return text.substr(begin, end - begin);
+}
+
+// What to write where a field that holds others was given a value: " (haystack holds fields: haystack { ... }
+// with corpus, generated)".
+std::string Braces(const std::string& field_name) {
+  std::set<const Descriptor*> seen;
+  std::set<const Descriptor*> found;
+  FindMessages(*v1::Submission::descriptor(), field_name, &seen, &found);
+  if (found.empty()) return "";
+  std::string fields;
+  for (int i = 0; found.size() == 1 && i < (*found.begin())->field_count(); ++i) {
+    absl::StrAppend(&fields, i == 0 ? ". Fields there: " : ", ", (*found.begin())->field(i)->name());
+  }
+  return absl::StrCat(" ", field_name, " holds fields of its own, in braces: ", field_name, " { ... }",
+                      fields);
 }
 
 // What stands between the first `before` and the next quotation mark.
@@ -164,6 +237,11 @@ absl::Status ParseText(const std::string& name, const std::string& text, google:
   parser.RecordErrorsTo(&errors);
   parser.SetRecursionLimit(100);
   if (!parser.ParseFromString(text, message)) {
+    if (absl::StrContains(errors.first(), "Expected \"{\", found \"") &&
+        !absl::EndsWith(errors.first(), "found \"\".")) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(errors.first(), Braces(NameBefore(text, errors.line(), errors.column()))));
+    }
     return absl::InvalidArgumentError(errors.first().empty()
                                           ? absl::StrCat(name, ": is not text format")
                                           : absl::StrCat(errors.first(), Remedy(errors.first())));

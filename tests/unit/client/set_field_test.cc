@@ -68,6 +68,17 @@ TEST(SetField, FindsExperimentsByNameEvenWithADotAndByIndex) {
   EXPECT_EQ(study.experiments(0).slash_detection().prompts().sampled().count(), 16);
 }
 
+TEST(SetField, PutsModelInThePlaceOfModelsAndModelsOfModel) {
+  auto spec = Parsed<v1::ExperimentSpec>("models: ['a', 'b']");
+  ASSERT_TRUE(SetField("model=c", &spec).ok());
+  EXPECT_TRUE(MessageDifferencer::Equals(spec, Parsed<v1::ExperimentSpec>("model: 'c'")))
+      << spec.DebugString();
+  ASSERT_TRUE(SetField("models=a,b", &spec).ok());
+  ASSERT_TRUE(SetField("model=", &spec).ok());
+  EXPECT_TRUE(MessageDifferencer::Equals(spec, Parsed<v1::ExperimentSpec>("models: ['a', 'b']")))
+      << spec.DebugString();
+}
+
 struct WrongCase {
   std::string assignment;
   std::vector<std::string> says;

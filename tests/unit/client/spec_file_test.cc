@@ -137,6 +137,23 @@ TEST(SpecFile, NamesAFileThatIsNotThere) {
               HasSubstr("/nonexistent/a.textproto"));
 }
 
+TEST(SpecFile, SaysInsideWhichFieldAMisplacedOneStands) {
+  EXPECT_THAT(ErrorOf("a.textproto", "precision_test { needles { } }\n"),
+              HasSubstr("\"needles\". It stands inside detection. Fields there: dtypes, detection"));
+  EXPECT_THAT(ErrorOf("a.textproto", "inspection { interventions { heads { } zero_head { } } }\n"),
+              HasSubstr("It stands inside zero_head or "));
+  EXPECT_THAT(ErrorOf("a.textproto", "needles { }\n"), Not(HasSubstr("stands inside")));
+}
+
+TEST(SpecFile, SaysWhatBelongsIntoTheBracesThatAreMissing) {
+  EXPECT_THAT(
+      ErrorOf("a.textproto", "retrieval_detection {\n  needles { haystack: \"generated\" }\n}\n"),
+      testing::EndsWith(
+          " haystack holds fields of its own, in braces: haystack { ... }. Fields there: corpus, generated"));
+  EXPECT_THAT(ErrorOf("a.textproto", "checkpoint_sweep { checkpoints: [\"a\", \"b\"] }\n"),
+              testing::EndsWith("checkpoints { ... }. Fields there: model, tokens_seen"));
+}
+
 TEST(SpecFile, NamesTheFieldsThereAreForOneThatThereIsNot) {
   const auto parsed = ParseSpec("a.textproto", "slash_detection { treshold: 0.1 }");
   EXPECT_THAT(
