@@ -110,6 +110,8 @@ class ReadmeTest(Person):
         self.assertTrue({"slash_detection", "dose_sweep"} <= set(kinds), kinds)
         specs = [re.search(r"\*\*A spec\.\*\*\n\n((?:    .*\n|\n)+)", (SOURCE / f"docs/experiments/{kind}.md").read_text()).group(1)
                  for kind in kinds]
+        edits = (SOURCE / "docs/experiments/inspection.md").read_text()
+        specs.append(re.search(r"With edits, .*\n\n((?:    .*\n)+)", edits).group(1))
         language = (SOURCE / "docs/specs.md").read_text()
         for title in ("An experiment", "A study", "The same in JSON"):
             specs.append(re.search(rf"## {title}\n\n((?:    .*\n|\n)+)", language).group(1))

@@ -1,8 +1,10 @@
 """Every row of a documented view equals its row in `ropelab results`, and a wide range keeps in SQL what it must."""
 
+import re
+import sqlite3
 import unittest
 
-from harness import FIXTURES, Lab, need_fixtures
+from harness import FIXTURES, SOURCE, Lab, need_fixtures
 
 
 def as_results_print(value, kind):
@@ -14,6 +16,29 @@ def as_results_print(value, kind):
 
 
 BOOLEANS = {"reachable", "dominant", "active"}
+
+
+class Columns(unittest.TestCase):
+    def test_every_column_of_every_view_has_a_meaning(self):
+        page = (SOURCE / "docs/tables.md").read_text()
+        database = sqlite3.connect(":memory:")
+        for migration in sorted((SOURCE / "migrations").glob("*.sql")):
+            database.executescript(migration.read_text())
+        # What is said of all tables and of `statistics` and `series`, and what stands in the table's own row.
+        shared = set(re.findall(r"`(\w+)`", page[:page.index("## The tables of slash heads")]))
+        views = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'view'")]
+        self.assertGreater(len(views), 15)
+        for view in views:
+            columns = [row[1] for row in database.execute(f"PRAGMA table_info({view})")]
+            own = re.search(rf"^\| `{view}` \| (.*) \|$", page, re.M)
+            self.assertTrue(own or view in ("statistics", "series"), f"docs/tables.md lacks {view}")
+            said = shared | set(re.findall(r"`(\w+)`", own.group(1) if own else ""))
+            if view == "outcomes":  # "the same" as `conditions` has
+                said |= set(re.findall(r"`(\w+)`", re.search(r"^\| `conditions` \| (.*) \|$", page, re.M).group(1)))
+            elif view == "comparisons":
+                said |= {"detector", "control", "draw", "dose", "coverage"}
+            self.assertEqual([c for c in columns if c not in said], [], view)
+        database.close()
 
 
 class Views(unittest.TestCase):
