@@ -8,6 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/message_text.h"
 #include "client/server_status.h"
 #include "grpcpp/grpcpp.h"
 #include "ropelab/v1/experiment_service.grpc.pb.h"
@@ -89,6 +90,9 @@ class Connection {
   absl::Status CallOn(Service& service,
                       grpc::Status (Service::*method)(grpc::ClientContext*, const Request&, Response*),
                       const Request& request, Response* response, std::chrono::milliseconds deadline) {
+    if (absl::Status texts = CheckTexts(request); !texts.ok()) {
+      return texts;
+    }
     grpc::ClientContext context;
     Prepare(&context);
     context.set_deadline(std::chrono::system_clock::now() + deadline);
@@ -104,7 +108,12 @@ class Connection {
     grpc::ClientContext context;
     Prepare(&context);
     const auto writer = (service.*method)(&context, response);
-    const absl::Status produced = produce([&](const Request& request) { return writer->Write(request); });
+    absl::Status texts;
+    absl::Status produced = produce([&](const Request& request) {
+      texts = CheckTexts(request);
+      return texts.ok() && writer->Write(request);
+    });
+    produced.Update(texts);
     if (!produced.ok()) {
       context.TryCancel();
     } else {

@@ -39,7 +39,14 @@ class DuplicateFinder : public nlohmann::json_sax<nlohmann::json> {
   bool binary(binary_t&) override { return Value(); }
 
   bool start_object(std::size_t) override { return Open(false); }
-  bool start_array(std::size_t) override { return Open(true); }
+  // No field is a list of lists, and protobuf's parser would make one list of them without a word.
+  bool start_array(std::size_t) override {
+    if (!levels_.empty() && levels_.back().array) {
+      problem_ = absl::StrCat(Path(), ": a list is nested in a list; write one list");
+      return false;
+    }
+    return Open(true);
+  }
   bool end_object() override { return Close(); }
   bool end_array() override { return Close(); }
 
