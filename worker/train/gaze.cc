@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kRows = 32;  // of either kind
 // Rows behind a needle count as a part of it: heads that look a few tokens back carry its code into them.
-constexpr int64_t kBehind = 16;
+constexpr int64_t kBehind = 3;
 constexpr double kLeastShare = 0.01;
 constexpr double kMasked = -1e9;
 
