@@ -77,9 +77,14 @@ class AnswerRuns {
   absl::Status Run() {
     // All that can be refused is refused before the first pass. Ranks are the same for every sample.
     for (const RealisedNeedle& needle : needles_) {
-      ROPELAB_RETURN_IF_ERROR(Named(needle, CheckFits(needle)));
+      const auto place = static_cast<int>(edits_.size());
+      ROPELAB_RETURN_IF_ERROR(CheckFits(request_.prompts().needle().samples(place), needle));
+      ROPELAB_RETURN_IF_ERROR(Named(needle, CheckAnswerHoldsCode(needle)));
       absl::StatusOr<Edits> edits = ReadConditions(request_, model_.config, needle.facts.question());
       ROPELAB_RETURN_IF_ERROR(Named(needle, edits.status()));
+      for (const ReadEdits& edit : *edits) {
+        ROPELAB_RETURN_IF_ERROR(Named(needle, CheckReached(edit, needle.facts.tokens())));
+      }
       edits_.push_back(*std::move(edits));
     }
     for (const std::vector<size_t>& group : GroupsOf(edits_[0], model_, at::get_num_threads())) {
@@ -89,11 +94,17 @@ class AnswerRuns {
   }
 
  private:
-  static absl::Status CheckFits(const RealisedNeedle& needle) {
-    if (needle.facts.fits()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        "needle and question alone exceed its context length; the stage of TextLengths before leaves such "
-        "out");
+  // An answer that has no room for the code is wrong whatever the model says. The code's tokens in the prompt
+  // and those of the code said anew may differ; the fewer of them decide.
+  absl::Status CheckAnswerHoldsCode(const RealisedNeedle& needle) const {
+    ROPELAB_ASSIGN_OR_RETURN(const ForcedAnswer forced, ForceAnswer(needle, tokenizer_));
+    const v1::TokenSpan& code = needle.facts.code();
+    const int64_t least = std::min(code.last() - code.first() + 1, std::ssize(forced.ids) - forced.first);
+    if (least <= options_.most_tokens) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("its code ", needle.facts.code_text(), " is ", least,
+                                                   " tokens of this model, and an answer has at most ",
+                                                   options_.most_tokens,
+                                                   ", so none could be right; choose a smaller code_length"));
   }
   static absl::Status Named(const RealisedNeedle& needle, const absl::Status& status) {
     if (status.ok()) return status;

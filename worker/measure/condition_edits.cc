@@ -272,6 +272,16 @@ absl::StatusOr<ReadEdits> ReadInterventions(const Interventions& interventions, 
   return std::move(reader).Result();
 }
 
+absl::Status CheckReached(const ReadEdits& edits, int64_t tokens) {
+  for (const HeadEdit& edit : edits.heads) {
+    if (edit.first_position < tokens) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("an edit begins at position ", edit.first_position, ", and the prompt has ", tokens,
+                     " tokens, so nothing of it would be edited; say a position_range that begins earlier"));
+  }
+  return absl::OkStatus();
+}
+
 int64_t FirstEditedLayer(const ReadEdits& edits, const formats::ModelConfig& config) {
   const int64_t first = engine::FirstEditedLayer(edits.heads, config);
   return edits.ranks.empty() ? first : std::min(first, edits.ranks.begin()->first.layer);

@@ -35,6 +35,9 @@ absl::StatusOr<ReadEdits> ReadInterventions(const Interventions& interventions, 
                                             const formats::ModelConfig& config,
                                             std::optional<int64_t> question_start);
 
+// INVALID_ARGUMENT for an edit that begins behind a prompt of so many tokens, where it would do nothing.
+absl::Status CheckReached(const ReadEdits& edits, int64_t tokens);
+
 // The first layer that either part touches; the number of layers where there is none.
 int64_t FirstEditedLayer(const ReadEdits& edits, const formats::ModelConfig& config);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,12 +32,21 @@ absl::StatusOr<std::vector<ReadEdits>> ReadConditions(const v1::ConditionOutcome
   return edits;
 }
 
-absl::Status CheckSomethingToPredict(const std::vector<TokenIds>& prompts, int64_t first_sample) {
+// Something to predict, and something of it under every edit.
+absl::Status CheckPrompts(const std::vector<TokenIds>& prompts, int64_t first_sample,
+                          const std::vector<ReadEdits>& edits) {
   for (size_t p = 0; p < prompts.size(); ++p) {
-    if (prompts[p].size() > 1) continue;
-    return absl::InvalidArgumentError(absl::StrCat("sample ", first_sample + static_cast<int64_t>(p),
-                                                   " has one token, which leaves nothing to predict; give 2 "
-                                                   "or more"));
+    const std::string name = absl::StrCat("sample ", first_sample + static_cast<int64_t>(p));
+    if (prompts[p].size() < 2) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " has one token, which leaves nothing to predict; give 2 or more"));
+    }
+    for (const ReadEdits& edit : edits) {
+      const absl::Status reached = CheckReached(edit, static_cast<int64_t>(prompts[p].size()));
+      if (!reached.ok()) {
+        return absl::InvalidArgumentError(absl::StrCat(name, ": ", std::string(reached.message())));
+      }
+    }
   }
   return absl::OkStatus();
 }
@@ -58,7 +68,7 @@ absl::StatusOr<Outcome> MeasureLosses(const v1::ConditionOutcomes& request, cons
   ROPELAB_ASSIGN_OR_RETURN(const std::vector<TokenIds> prompts,
                            RealizePrompts(request.prompts(), model.config, resources));
   const int64_t first_sample = request.prompts().samples().first_sample();
-  ROPELAB_RETURN_IF_ERROR(CheckSomethingToPredict(prompts, first_sample));
+  ROPELAB_RETURN_IF_ERROR(CheckPrompts(prompts, first_sample, edits));
   ROPELAB_ASSIGN_OR_RETURN(const std::vector<std::vector<double>> losses,
                            ConditionRuns(model, prompts, first_sample, edits, recorder).Run());
   for (size_t p = 0; p < prompts.size(); ++p) {

@@ -21,16 +21,9 @@ absl::Status OfSample(const RealisedNeedle& needle, const absl::Status& status) 
                       absl::StrCat("sample ", needle.facts.sample(), ": ", std::string(status.message())));
 }
 
-absl::Status CheckFits(const RealisedNeedle& needle) {
-  if (needle.facts.fits()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "needle and question alone exceed its context length; the stage of TextLengths before leaves such out");
-}
-
-// What is fed to the model of one sample.
+// What is fed to the model of one sample, which fits.
 absl::StatusOr<ForcedAnswer> FedOf(const RealisedNeedle& needle, const NeedleMetrics& metrics,
                                    const formats::Tokenizer& tokenizer) {
-  ROPELAB_RETURN_IF_ERROR(CheckFits(needle));
   if (metrics.copies()) return ForceAnswer(needle, tokenizer);
   return ForcedAnswer{needle.ids, static_cast<int64_t>(needle.ids.size()), {}};
 }
@@ -51,7 +44,9 @@ absl::StatusOr<Outcome> MeasureNeedleAttention(const v1::NeedleAttention& reques
   // Every sample is looked at before the first pass costs anything.
   std::vector<ForcedAnswer> fed;
   std::vector<TokenIds> ids;
-  for (const RealisedNeedle& needle : needles) {
+  for (size_t s = 0; s < needles.size(); ++s) {
+    const RealisedNeedle& needle = needles[s];
+    ROPELAB_RETURN_IF_ERROR(CheckFits(request.prompts().needle().samples(static_cast<int>(s)), needle));
     absl::StatusOr<ForcedAnswer> forced = FedOf(needle, metrics, *resources.tokenizer);
     ROPELAB_RETURN_IF_ERROR(OfSample(needle, forced.status()));
     ROPELAB_RETURN_IF_ERROR(OfSample(needle, engine::CheckPrompt(forced->ids, model.config)));

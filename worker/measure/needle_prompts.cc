@@ -1,7 +1,7 @@
 #include "worker/measure/needle_prompts.h"
 
 #include <algorithm>
-#include <optional>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -40,16 +40,15 @@ class Trimmer {
         tokenizer_(tokenizer),
         room_(sample.context_length() - (request.has_bos_token_id() ? 1 : 0)) {}
 
-  // nullopt: needle and question alone are too long. All words where they fit; else by bisection between a
-  // count that fits and one that does not, until they are neighbours. Counts of tokens may fall where a word
-  // is added, so more words might fit by chance; those that are returned do fit.
-  absl::StatusOr<std::optional<Tokenized>> Trim() const {
+  // What does not fit is needle and question alone, and nothing would. Else all words where they fit; else by
+  // bisection between a count that fits and one that does not, until they are neighbours. Counts of tokens
+  // may fall where a word is added, so more words might fit by chance; those that are returned do fit.
+  absl::StatusOr<Tokenized> Trim() const {
     int64_t too_many = static_cast<int64_t>(needle_.words.size());
     ROPELAB_ASSIGN_OR_RETURN(Tokenized all, With(too_many));
-    if (Fits(all)) return std::optional<Tokenized>(std::move(all));
+    if (Fits(all)) return all;
     ROPELAB_ASSIGN_OR_RETURN(Tokenized best, With(0));
-    if (!Fits(best)) return std::optional<Tokenized>();
-    for (int64_t fitting = 0; too_many - fitting > 1;) {
+    for (int64_t fitting = 0; Fits(best) && too_many - fitting > 1;) {
       const int64_t middle = (fitting + too_many) / 2;
       ROPELAB_ASSIGN_OR_RETURN(Tokenized tried, With(middle));
       if (Fits(tried)) {
@@ -59,8 +58,10 @@ class Trimmer {
         too_many = middle;
       }
     }
-    return std::optional<Tokenized>(std::move(best));
+    return best;
   }
+
+  bool Fits(const Tokenized& tried) const { return static_cast<int64_t>(tried.encoding.ids.size()) <= room_; }
 
  private:
   absl::StatusOr<Tokenized> With(int64_t words) const {
@@ -69,7 +70,6 @@ class Trimmer {
     ROPELAB_ASSIGN_OR_RETURN(result.encoding, tokenizer_.Encode(result.prompt.text, /*add_special=*/false));
     return result;
   }
-  bool Fits(const Tokenized& tried) const { return static_cast<int64_t>(tried.encoding.ids.size()) <= room_; }
 
   const v1::NeedlePrompts& request_;
   const v1::NeedleSample& sample_;
@@ -139,12 +139,15 @@ absl::StatusOr<RealisedNeedle> Realise(const v1::NeedlePrompts& request, const v
   RealisedNeedle result;
   result.facts.set_sample(number);
   ROPELAB_ASSIGN_OR_RETURN(const NeedleText text, texts.Make(sample));
-  ROPELAB_ASSIGN_OR_RETURN(std::optional<Tokenized> tokenized,
-                           Trimmer(request, sample, text, *resources.tokenizer).Trim());
-  if (!tokenized) return result;
+  const Trimmer trimmer(request, sample, text, *resources.tokenizer);
+  ROPELAB_ASSIGN_OR_RETURN(Tokenized tokenized, trimmer.Trim());
+  if (!trimmer.Fits(tokenized)) {
+    result.least_tokens = std::ssize(tokenized.encoding.ids) + (request.has_bos_token_id() ? 1 : 0);
+    return result;
+  }
   result.facts.set_fits(true);
   result.facts.set_code_text(text.code);
-  ROPELAB_RETURN_IF_ERROR(Fill(*std::move(tokenized), request, resources, result));
+  ROPELAB_RETURN_IF_ERROR(Fill(std::move(tokenized), request, resources, result));
   return result;
 }
 
@@ -168,6 +171,14 @@ absl::StatusOr<std::vector<RealisedNeedle>> RealiseNeedles(const v1::NeedlePromp
   return needles;
 }
 
+absl::Status CheckFits(const v1::NeedleSample& sample, const RealisedNeedle& needle) {
+  if (needle.facts.fits()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      NameOf(sample, needle.facts.sample()), ": needle and question alone are ", needle.least_tokens,
+      " tokens, more than the context length; ask for longer context_lengths, or a shorter needle_text, "
+      "question_text or code_length"));
+}
+
 absl::StatusOr<std::vector<TokenIds>> NeedlePromptIds(const v1::NeedlePrompts& request,
                                                       const v1::SampleBlock& samples,
                                                       const formats::ModelConfig& config,
@@ -177,12 +188,7 @@ absl::StatusOr<std::vector<TokenIds>> NeedlePromptIds(const v1::NeedlePrompts& r
   for (size_t i = 0; i < needles.size(); ++i) {
     const v1::NeedleSample& sample = request.samples(static_cast<int>(i));
     const std::string name = NameOf(sample, needles[i].facts.sample());
-    if (!needles[i].facts.fits()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name,
-                       ": needle and question alone have more tokens than the context length; ask for a "
-                       "longer one, or a shorter needle_text or question_text"));
-    }
+    ROPELAB_RETURN_IF_ERROR(CheckFits(sample, needles[i]));
     if (2 * needles[i].facts.tokens() < sample.context_length()) {
       return absl::InvalidArgumentError(absl::StrCat(
           name, ": its prompt has ", needles[i].facts.tokens(),

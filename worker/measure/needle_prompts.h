@@ -19,6 +19,7 @@ struct RealisedNeedle {
   std::string text;          // of the prompt, without BOS
   std::vector<formats::TokenSpan> spans;  // one per id, bytes of the text; BOS is empty at 0
   size_t code_begin = 0;                  // byte of the text
+  int64_t least_tokens = 0;               // of what does not fit: needle and question alone, BOS included
 };
 
 // The samples of a block, in order. Haystack words are trimmed away, furthest from the needle first, until
@@ -31,6 +32,9 @@ struct RealisedNeedle {
 absl::StatusOr<std::vector<RealisedNeedle>> RealiseNeedles(const v1::NeedlePrompts& request,
                                                            const v1::SampleBlock& samples,
                                                            const Resources& resources);
+
+// INVALID_ARGUMENT names a sample that does not fit, and what would make it fit.
+absl::Status CheckFits(const v1::NeedleSample& sample, const RealisedNeedle& needle);
 
 // The ids alone, for measurements that know no needle. INVALID_ARGUMENT also for a sample that does not fit,
 // and for one of fewer tokens than half its context length.

@@ -149,7 +149,6 @@ TEST_F(ConditionAnswers, AreCorrectWhereTheyHoldTheCodeUpperAndLowerCaseToldApar
   EXPECT_TRUE(right.correct());
   EXPECT_EQ(right.generated(), std::string(20, 'A'));
   EXPECT_TRUE(of("A", 5, 5).correct());
-  EXPECT_FALSE(of("A", 5, 4).correct());  // too short to hold it
   EXPECT_FALSE(of("a", 5, 20).correct());
   EXPECT_FALSE(of("B", 1, 20).correct());
 }
@@ -167,10 +166,21 @@ TEST_F(ConditionAnswers, RefuseWhatCannotBeAnswered) {
   EXPECT_THAT(Refusal(Request(NeedleBlock(1), {})), HasSubstr("conditions is empty"));
   EXPECT_THAT(Refusal(Request(NeedleBlock(1), {plain}, 0)), HasSubstr("answer_tokens is 0"));
   EXPECT_THAT(Refusal(Request(NeedleBlock(2, 40), {plain})),
-              testing::AllOf(HasSubstr("sample 8"), HasSubstr("exceed its context length")));
+              testing::AllOf(HasSubstr("sample 8 (context length 40, depth 0, index 0)"),
+                             HasSubstr("needle and question alone are 72 tokens")));
   EXPECT_THAT(Refusal(Request(NeedleBlock(1, 512), {plain}, 40)), HasSubstr("sample 8"));  // no room for 40
   EXPECT_THAT(Refusal(Request(NeedleBlock(1), {plain, ConditionOf({ZeroHead({{2, 0}})})})),
               HasSubstr("conditions[1].interventions[0]"));
+  EXPECT_THAT(Refusal(Request(NeedleBlock(1, 200, "AB", 7), {plain})),
+              HasSubstr("is 7 tokens of this model, and an answer has at most 6"));
+  v1::Intervention late = ZeroHead({{0, 0}});
+  late.mutable_zero_head()->clear_positions();
+  late.mutable_zero_head()->mutable_position_range()->set_first(200);
+  late.mutable_zero_head()->mutable_position_range()->set_last(210);
+  EXPECT_THAT(Refusal(Request(NeedleBlock(1), {plain, ConditionOf({late})})),
+              HasSubstr("sample 8: an edit begins at position 200, and the prompt has 1"));
+  EXPECT_THAT(Refusal(ConditionRequest({{1, 2, 3}}, {plain, ConditionOf({late})})),
+              HasSubstr("sample 0: an edit begins at position 200, and the prompt has 3 tokens"));
   v1::Measurement text = ConditionRequest({{1, 2, 3}}, {plain});
   text.mutable_condition_outcomes()->set_answer_tokens(20);
   EXPECT_THAT(Refusal(text), HasSubstr("only needles are answered"));

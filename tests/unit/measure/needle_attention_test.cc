@@ -88,7 +88,7 @@ TEST_F(NeedleAttentionTest, WithoutCopyMetricsThePromptAloneIsFed) {
 
 TEST_F(NeedleAttentionTest, RefusesWithTheSampleAndTheFigure) {
   EXPECT_THAT(Refusal(Request(NeedleBlock(1, 40), kAll)),
-              testing::AllOf(HasSubstr("sample 8"), HasSubstr("exceed its context length")));
+              testing::AllOf(HasSubstr("sample 8"), HasSubstr("needle and question alone are 72 tokens")));
   EXPECT_THAT(Refusal(Request(NeedleBlock(1, 512), kAll)),
               testing::AllOf(HasSubstr("sample 8"), HasSubstr("512")));  // and no room for the answer
   v1::PromptBlock uneven = NeedleBlock(2);

@@ -131,6 +131,7 @@ TEST_F(NeedlePromptsTest, FitOrSayThatTheyDoNot) {
   EXPECT_EQ(exactly.facts.depth(), 0);
   const RealisedNeedle never = One(Generated({Sample(71, 0.5, 0)}));
   EXPECT_FALSE(never.facts.fits());
+  EXPECT_EQ(never.least_tokens, 72);
   EXPECT_EQ(never.facts.tokens(), 0);
   EXPECT_FALSE(never.facts.has_needle());
   EXPECT_TRUE(never.ids.empty());
@@ -169,7 +170,7 @@ TEST_F(NeedlePromptsTest, AsPromptsAmongOthersRefuseWhatDoesNotFit) {
   EXPECT_THAT(
       std::string(RealizePrompts(Generated({Sample(71, 0.5, 0)}), config, resources).status().message()),
       AllOf(HasSubstr("needle sample 8 (context length 71"),
-            HasSubstr("needle and question alone have more")));
+            HasSubstr("needle and question alone are 72 tokens")));
   config.vocabulary = 100;
   EXPECT_THAT(
       std::string(RealizePrompts(Generated({Sample(128, 0.5, 3)}), config, resources).status().message()),
