@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "server/statistics/bootstrap.h"
 #include "server/statistics/mcnemar.h"
 
 namespace ropelab::experiments {
@@ -21,16 +20,26 @@ bool IsMain(const OutcomeCondition& line) {
 
 }  // namespace
 
+statistics::Interval OutcomePairs::IntervalOf(const std::vector<int8_t>& differences) {
+  const uint64_t seed = static_cast<uint64_t>(group_.seed);
+  if (differences.size() > statistics::SignBootstrap::kMostSamples) {
+    const std::vector<double> wide(differences.begin(), differences.end());
+    return *statistics::BootstrapMean(wide, statistics::kResamples, seed);
+  }
+  const auto draws = draws_.try_emplace(differences.size(), differences.size(), statistics::kResamples, seed);
+  return draws.first->second.Of(differences);
+}
+
 PairedComparison OutcomePairs::Of(const OutcomeCondition& first, const OutcomeCondition& second,
                                   const OutcomeLevel& level) {
-  std::vector<double> differences;
+  std::vector<int8_t> differences;
   PairedComparison result;
   for (const size_t sample : level.samples) {
     const bool a = group_.answers.Correct(first.measured, sample);
     const bool b = group_.answers.Correct(second.measured, sample);
     result.only_first += a && !b ? 1 : 0;
     result.only_second += b && !a ? 1 : 0;
-    differences.push_back((a ? 1.0 : 0.0) - (b ? 1.0 : 0.0));
+    differences.push_back(static_cast<int8_t>((a ? 1 : 0) - (b ? 1 : 0)));
   }
   if (const auto known = known_.find(differences); known != known_.end()) {
     return known->second;
@@ -42,10 +51,9 @@ PairedComparison OutcomePairs::Of(const OutcomeCondition& first, const OutcomeCo
   result.low = result.high = result.difference;
   const auto [least, most] = std::minmax_element(differences.begin(), differences.end());
   if (*least != *most) {  // else every draw has the same mean
-    const auto interval =
-        statistics::BootstrapMean(differences, statistics::kResamples, static_cast<uint64_t>(group_.seed));
-    result.low = interval->low;
-    result.high = interval->high;
+    const statistics::Interval interval = IntervalOf(differences);
+    result.low = interval.low;
+    result.high = interval.high;
   }
   known_.emplace(std::move(differences), result);
   return result;
@@ -108,14 +116,21 @@ TableBuilder ComparisonsTable() {
 
 void AddComparisonRows(const OutcomeGroup& group, const std::string& numerics_class, OutcomePairs& pairs,
                        TableBuilder& comparisons) {
+  const std::vector<OutcomePair> all = PairsOf(group.conditions);
   for (const OutcomeLevel& level : LevelsOf(group.answers.samples())) {
     if (level.depth.has_value()) {
       continue;
     }
-    for (const OutcomePair& pair : PairsOf(group.conditions)) {
+    const OutcomePoint* last = nullptr;  // pairs come point by point
+    bool at_ceiling = false;
+    for (const OutcomePair& pair : all) {
       // What is drawn, if either is.
       const OutcomeCondition& drawn = pair.second->draw.has_value() ? *pair.second : *pair.first;
       const OutcomePoint& point = pair.first->point;
+      if (last == nullptr || !(*last == point)) {
+        at_ceiling = pairs.AtCeiling(point, level);
+        last = &point;
+      }
       const PairedComparison found = pairs.Of(*pair.first, *pair.second, level);
       comparisons.Text(group.label).Text(group.dtype).Text(numerics_class);
       comparisons.Text(pair.first->name).Text(pair.second->name).Text(group.conditions.detector);
@@ -125,7 +140,7 @@ void AddComparisonRows(const OutcomeGroup& group, const std::string& numerics_cl
       comparisons.Integer(level.context_length).Real(std::nullopt).Integer(group.seed);
       comparisons.Real(found.difference).Real(found.low).Real(found.high).Real(found.p);
       comparisons.Integer(found.only_first).Integer(found.only_second).Integer(found.samples);
-      comparisons.Boolean(pairs.AtCeiling(point, level));
+      comparisons.Boolean(at_ceiling);
     }
   }
 }

@@ -9,6 +9,7 @@
 #include "server/experiments/outcome_levels.h"
 #include "server/experiments/outcome_readings.h"
 #include "server/experiments/table_builder.h"
+#include "server/statistics/bootstrap.h"
 
 namespace ropelab::experiments {
 
@@ -33,8 +34,11 @@ class OutcomePairs {
   bool AtCeiling(const OutcomePoint& point, const OutcomeLevel& level) const;
 
  private:
+  statistics::Interval IntervalOf(const std::vector<int8_t>& differences);
+
   const OutcomeGroup& group_;
-  std::map<std::vector<double>, PairedComparison> known_;  // by the samples' differences
+  std::map<size_t, statistics::SignBootstrap> draws_;      // by the number of samples
+  std::map<std::vector<int8_t>, PairedComparison> known_;  // by the samples' differences
 };
 
 // Two lines that tables hold against each other: every condition against the model as it is; the lowest

@@ -30,6 +30,33 @@ Defined<Interval> BootstrapMean(std::span<const double> differences, int64_t res
   return PercentileInterval(std::move(means));
 }
 
+SignBootstrap::SignBootstrap(size_t samples, int64_t resamples, uint64_t seed)
+    : samples_(samples), resamples_(static_cast<size_t>(resamples)), times_(samples_ * resamples_) {
+  for (size_t draw = 0; draw < resamples_; ++draw) {
+    Philox philox(seed, Purpose::kBootstrap, draw);
+    for (size_t i = 0; i < samples_; ++i) {
+      ++times_[philox.Integer(samples_) * resamples_ + draw];
+    }
+  }
+}
+
+Interval SignBootstrap::Of(std::span<const int8_t> differences) const {
+  std::vector<int32_t> sums(resamples_, 0);  // whole numbers, so their order moves nothing
+  for (size_t sample = 0; sample < samples_; ++sample) {
+    const int32_t difference = differences[sample];
+    const uint16_t* const times = times_.data() + sample * resamples_;
+    for (size_t draw = 0; difference != 0 && draw < resamples_; ++draw) {
+      sums[draw] += difference * times[draw];
+    }
+  }
+  std::vector<double> means;
+  means.reserve(resamples_);
+  for (const int32_t sum : sums) {
+    means.push_back(static_cast<double>(sum) / static_cast<double>(samples_));
+  }
+  return PercentileInterval(std::move(means));
+}
+
 Defined<Interval> BootstrapDifferenceOfMeans(std::span<const LabelledHead> heads, int64_t resamples,
                                              uint64_t seed) {
   struct Layer {

@@ -40,6 +40,23 @@ TEST(Bootstrap, OfEqualDifferencesIsAPoint) {
   EXPECT_THAT(BootstrapMean(std::vector<double>(), 100, 1).because(), HasSubstr("no pair"));
 }
 
+TEST(Bootstrap, OfSignsIsThatOfTheSameMeansToTheLastBit) {
+  const SignBootstrap bootstrap(203, 500, 7);
+  for (int pattern = 1; pattern < 9; ++pattern) {
+    std::vector<int8_t> signs(203);
+    std::vector<double> differences;
+    for (int i = 0; i < 203; ++i) {
+      signs[static_cast<size_t>(i)] = static_cast<int8_t>(i % (pattern + 1) == 0 ? 1 : i % 5 == 0 ? -1 : 0);
+      differences.push_back(signs[static_cast<size_t>(i)]);
+    }
+    const Interval fast = bootstrap.Of(signs);
+    const Defined<Interval> plain = BootstrapMean(differences, 500, 7);
+    EXPECT_EQ(fast.low, plain->low) << pattern;
+    EXPECT_EQ(fast.high, plain->high) << pattern;
+    EXPECT_EQ(fast.resamples, plain->resamples) << pattern;
+  }
+}
+
 TEST(Bootstrap, DrawsOfLayersWithoutBothLabelsAreLeftOut) {
   // The second layer has no labelled head: of two draws it comes twice a quarter of the time.
   const std::vector<LabelledHead> heads = {{0, 3, true}, {0, 1, false}, {1, 10, false}};
