@@ -1,5 +1,6 @@
 #include "server/api/experiment_service.h"
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <utility>
@@ -11,10 +12,8 @@
 #include "server/api/experiment_service_query.h"
 #include "server/api/experiment_service_results.h"
 #include "server/api/experiment_service_submit.h"
-#include "server/api/rpc_status.h"
 #include "server/api/stream_call.h"
-#include "server/store/errors.h"
-#include "spdlog/spdlog.h"
+#include "server/api/unary_call.h"
 
 namespace ropelab::api {
 namespace {
@@ -75,8 +74,8 @@ class ServiceOnPools : public ExperimentService {
   grpc::ServerUnaryReactor* Cancel(CallContext* call, const v1::CancelRequest* request,
                                    v1::Experiment* response) override {
     grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
-    auto answer = [this, reactor, started = Now()](const absl::Status& status) {
-      Answer("Cancel", reactor, status, started);
+    auto answer = [this, reactor, started = std::chrono::steady_clock::now()](const absl::Status& status) {
+      AnswerUnary(context_, "Cancel", reactor, status, started);
     };
     const bool taken = context_.requests->Run([this, call, request, response, answer] {
       if (absl::Status wanted = StillWanted(call); !wanted.ok()) {
@@ -104,35 +103,11 @@ class ServiceOnPools : public ExperimentService {
   }
 
  private:
-  static std::chrono::steady_clock::time_point Now() { return std::chrono::steady_clock::now(); }
-
-  void Answer(const char* method, grpc::ServerUnaryReactor* reactor, const absl::Status& status,
-              std::chrono::steady_clock::time_point started) {
-    if (absl::IsInternal(status) || absl::IsDataLoss(status) || store::IsStoreTrouble(status)) {
-      spdlog::error("{}: {}", method, status.ToString());
-    }
-    const grpc::Status answer = ToGrpc(status);
-    context_.metrics->RpcEnded(method, answer.error_code(), Now() - started);
-    reactor->Finish(answer);
-  }
-
   template <typename Request, typename Response>
   grpc::ServerUnaryReactor* Serve(const char* method, CallContext* call, const Request* request,
                                   Response* response,
                                   absl::Status (*handler)(const ServiceContext&, const Request&, Response&)) {
-    grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
-    const auto started = Now();
-    const bool taken = context_.requests->Run([=, this] {
-      absl::Status status = StillWanted(call);
-      if (status.ok()) {
-        status = Guarded([&] { return handler(context_, *request, *response); });
-      }
-      Answer(method, reactor, status, started);
-    });
-    if (!taken) {
-      Answer(method, reactor, Busy(), started);
-    }
-    return reactor;
+    return ServeUnary(context_, method, call, request, response, handler);
   }
 
   template <typename Message, typename Request>

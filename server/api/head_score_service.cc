@@ -8,20 +8,13 @@
 #include "server/api/head_score_sets.h"
 #include "server/api/rpc_status.h"
 #include "server/api/stream_call.h"
+#include "server/api/unary_call.h"
 #include "server/experiments/head_set_imported.h"
-#include "server/store/errors.h"
-#include "spdlog/spdlog.h"
 
 namespace ropelab::api {
 namespace {
 
 using CallContext = grpc::CallbackServerContext;
-
-void Log(const char* method, const absl::Status& status) {
-  if (absl::IsInternal(status) || absl::IsDataLoss(status) || store::IsStoreTrouble(status)) {
-    spdlog::error("{}: {}", method, status.ToString());
-  }
-}
 
 // A file that arrives in pieces.
 class Import : public grpc::ServerReadReactor<v1::ImportHeadScoresRequest> {
@@ -83,7 +76,7 @@ class Import : public grpc::ServerReadReactor<v1::ImportHeadScoresRequest> {
   }
 
   void End(const absl::Status& status) {
-    Log("ImportHeadScores", status);
+    LogTrouble("ImportHeadScores", status);
     const grpc::Status answer = ToGrpc(status);
     code_ = answer.error_code();
     Finish(answer);
@@ -121,33 +114,11 @@ class Service : public v1::HeadScoreService::CallbackService {
   }
 
  private:
-  static std::chrono::steady_clock::time_point Now() { return std::chrono::steady_clock::now(); }
-
-  void Answer(const char* method, grpc::ServerUnaryReactor* reactor, const absl::Status& status,
-              std::chrono::steady_clock::time_point started) {
-    Log(method, status);
-    const grpc::Status answer = ToGrpc(status);
-    context_.metrics->RpcEnded(method, answer.error_code(), Now() - started);
-    reactor->Finish(answer);
-  }
-
   template <typename Request, typename Response>
   grpc::ServerUnaryReactor* Serve(const char* method, CallContext* call, const Request* request,
                                   Response* response,
                                   absl::Status (*handler)(const ServiceContext&, const Request&, Response&)) {
-    grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
-    const auto started = Now();
-    const bool taken = context_.requests->Run([=, this] {
-      absl::Status status = StillWanted(call);
-      if (status.ok()) {
-        status = Guarded([&] { return handler(context_, *request, *response); });
-      }
-      Answer(method, reactor, status, started);
-    });
-    if (!taken) {
-      Answer(method, reactor, Busy(), started);
-    }
-    return reactor;
+    return ServeUnary(context_, method, call, request, response, handler);
   }
 
   const ServiceContext context_;

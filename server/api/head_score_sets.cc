@@ -31,12 +31,16 @@ absl::StatusOr<std::vector<store::HeadScoreRow>> Rows(store::Store& store) {
   return rows;
 }
 
-// Reads the row's content, too.
-absl::StatusOr<experiments::ImportedScores> ScoresOf(store::Store& store, store::HeadScoreRow& row) {
-  ROPELAB_RETURN_IF_ERROR(store.Read([&](store::Connection& db) -> absl::Status {
+absl::Status ReadContent(store::Store& store, store::HeadScoreRow& row) {
+  return store.Read([&](store::Connection& db) -> absl::Status {
     ROPELAB_ASSIGN_OR_RETURN(row.content, store::HeadScoreContent(db, row.name, row.sha256));
     return absl::OkStatus();
-  }));
+  });
+}
+
+// Reads the row's content, too.
+absl::StatusOr<experiments::ImportedScores> ScoresOf(store::Store& store, store::HeadScoreRow& row) {
+  ROPELAB_RETURN_IF_ERROR(ReadContent(store, row));
   absl::StatusOr<std::vector<experiments::ImportedScores::Head>> heads =
       experiments::ParseHeadScores(row.content);
   if (!heads.ok()) {
@@ -143,7 +147,7 @@ absl::StatusOr<FoundHeadScores> FindRegistered(const ServiceContext& context, co
   ROPELAB_ASSIGN_OR_RETURN(std::vector<store::HeadScoreRow> rows, Rows(*context.store));
   for (store::HeadScoreRow& row : rows) {
     if (row.name == found->name && row.sha256 == found->sha256) {
-      ROPELAB_RETURN_IF_ERROR(ScoresOf(*context.store, row).status());
+      ROPELAB_RETURN_IF_ERROR(ReadContent(*context.store, row));
       return FoundHeadScores{*found, Describe(row, *found)};
     }
   }

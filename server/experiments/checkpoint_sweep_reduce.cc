@@ -14,12 +14,6 @@
 namespace ropelab::experiments {
 namespace {
 
-TableBuilder SeriesTable() {
-  return TableBuilder("series", WithLeadingColumns({{"name", v1::Column::TEXT, true},
-                                                    {"x", v1::Column::REAL, true},
-                                                    {"y", v1::Column::REAL, false}}));
-}
-
 // The checkpoints' common dtype; empty where they have several.
 std::string CommonDtype(const std::vector<SweepRun>& runs) {
   const bool common =

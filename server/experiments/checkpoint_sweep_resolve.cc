@@ -4,6 +4,7 @@
 #include "server/experiments/checkpoint_sweep.h"
 #include "server/experiments/detection.h"
 #include "server/experiments/needles.h"
+#include "server/experiments/sweep_runs.h"
 
 namespace ropelab::experiments {
 namespace {
@@ -88,6 +89,9 @@ void CheckpointSweepExperiment::Resolve(v1::ExperimentSpec& spec, const Facts& f
   }
   if (!sweep.has_onset_detector()) {
     sweep.set_onset_detector(v1::OnsetDetector::SMOOTHED);
+  }
+  if (problems.empty()) {
+    CheckRunSizes(sweep.detection(), "checkpoint_sweep.detection", /*dtypes=*/1, spec, facts, problems);
   }
 }
 

@@ -31,6 +31,15 @@ void ResolveDetection(v1::RetrievalDetection& detection, const std::string& path
                       const NeedleDefaults& needles, const v1::ExperimentSpec& spec, const Facts& facts,
                       Problems& problems);
 
+// Adds what makes a resolved detection on all models and seeds, at each of `dtypes`, too large: rows of its
+// table, or tasks.
+void CheckDetectionSizes(const v1::RetrievalDetection& detection, const std::string& path, int64_t dtypes,
+                         const v1::ExperimentSpec& spec, const Facts& facts, Problems& problems);
+
+// Adds the tasks and bytes of a detection on one model to an estimate; returns its operations.
+double AddDetectionCost(const v1::RetrievalDetection& detection, int64_t seeds, const ModelFacts& model,
+                        v1::Estimate& estimate);
+
 // The task that measures a block of needle prompts. `model`: the announced name.
 PlannedTask DetectionTask(const v1::RetrievalDetection& detection, const v1::ModelIdentity& identity,
                           const std::string& model, v1::PromptBlock prompts);

@@ -2,9 +2,9 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "server/experiments/detection.h"
+#include "server/experiments/earlier_tables.h"
 
 namespace ropelab::experiments {
 namespace {
@@ -25,19 +25,6 @@ const std::vector<ColumnShape>& Columns() {
                                                    {"threshold", v1::Column::REAL, false},
                                                    {"retrieval", v1::Column::BOOLEAN, false}};
   return columns;
-}
-
-absl::StatusOr<const v1::Column*> ColumnOf(const v1::TableSlice& table, const char* name) {
-  for (const v1::Column& column : table.columns()) {
-    if (column.name() == name) {
-      return &column;
-    }
-  }
-  return absl::InternalError(absl::StrCat("table ", table.table(), " has no column ", name));
-}
-
-bool IsNull(const v1::Column& column, int row) {
-  return column.null_size() > 0 && column.null(row);
 }
 
 }  // namespace

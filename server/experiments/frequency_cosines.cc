@@ -10,12 +10,6 @@ namespace {
 constexpr int64_t kSeriesWholeInSql = 100000;  // rows
 constexpr int64_t kNearLags = 64;              // what SQL holds of longer ones
 
-TableBuilder SeriesTable() {
-  return TableBuilder("series", WithLeadingColumns({{"name", v1::Column::TEXT, true},
-                                                    {"x", v1::Column::REAL, true},
-                                                    {"y", v1::Column::REAL, false}}));
-}
-
 class CosineWriter {
  public:
   CosineWriter(const FrequencyOutcome& outcome, int64_t tokens, TableBuilder& statistics)

@@ -2,18 +2,16 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "server/experiments/corpus_stages.h"
 #include "server/experiments/cost.h"
 #include "server/experiments/frequency_analysis.h"
 #include "server/experiments/frequency_groups.h"
+#include "server/experiments/prompt_cost.h"
 #include "server/experiments/prompts.h"
 
 namespace ropelab::experiments {
 namespace {
 
-constexpr int64_t kBytesPerDocument = 8;  // its number and lengths, as varints
-constexpr int64_t kBytesPerToken = 3;     // a sampled id as a varint
-constexpr int64_t kBytesPerRow = 96;      // of a result table, as stored
+constexpr int64_t kBytesPerRow = 96;  // of a result table, as stored
 
 std::vector<NamedHead> ListedHeads(const v1::FrequencyAnalysis& analysis) {
   std::vector<NamedHead> heads;
@@ -35,25 +33,6 @@ double PromptFlops(const v1::FrequencyAnalysis& analysis, const ModelFacts& mode
   const double in_group = static_cast<double>(config.query_heads() / config.kv_heads());
   const double passes = lists > 0 ? 3 : 2;
   return passes * ForwardFlops(model, tokens) + heads * per_head * (3 + lists * in_group);
-}
-
-// The stages that find the prompts of one model; returns their operations.
-double AddPromptStages(const v1::ExperimentSpec& spec, const PromptShape& shape, const ModelFacts& model,
-                       std::set<std::string>& tokenizers, v1::Estimate& estimate) {
-  const v1::PromptSource& prompts = spec.frequency_analysis().prompts();
-  const int64_t seeds = spec.seeds_size();
-  if (NeedsSampling(prompts)) {
-    estimate.set_tasks(estimate.tasks() + BlockCount(shape.count) * seeds);
-    estimate.set_reading_bytes(estimate.reading_bytes() +
-                               seeds * shape.count * shape.longest * kBytesPerToken);
-    return static_cast<double>(seeds * shape.count) * ForwardFlops(model, shape.longest);
-  }
-  if (prompts.has_corpus() && tokenizers.insert(model.tokenizer_hash).second) {
-    const int64_t tasks = (shape.count + kDocumentsPerTask - 1) / kDocumentsPerTask;
-    estimate.set_tasks(estimate.tasks() + tasks * seeds);
-    estimate.set_reading_bytes(estimate.reading_bytes() + seeds * shape.count * kBytesPerDocument);
-  }
-  return 0;
 }
 
 void AddBytes(const v1::ExperimentSpec& spec, const PromptShape& shape, const v1::ModelConfig& config,
@@ -83,31 +62,20 @@ v1::Estimate FrequencyAnalysisExperiment::Cost(const v1::ExperimentSpec& spec, c
   double flops = 0;
   std::set<std::string> tokenizers;
   for (const ModelFacts& model : facts.models) {
-    flops += AddPromptStages(spec, shape, model, tokenizers, estimate);
-    double prompts = 0;
-    for (int64_t sample = 0; analysis.prompts().has_token_ids() && sample < shape.count; ++sample) {
-      prompts += PromptFlops(analysis, model, TokensOf(analysis.prompts(), sample));
-    }
-    if (!analysis.prompts().has_token_ids()) {
-      prompts = static_cast<double>(shape.count) * PromptFlops(analysis, model, shape.longest);
-    }
+    flops += AddPromptStages(analysis.prompts(), seeds, model, tokenizers, estimate);
+    const double prompts = PromptsFlops(analysis.prompts(),
+                                        [&](int64_t tokens) { return PromptFlops(analysis, model, tokens); });
     flops += static_cast<double>(seeds) * prompts;
     estimate.set_tasks(estimate.tasks() + seeds * kinds * BlockCount(shape.count));
     AddBytes(spec, shape, model.config, estimate);
   }
   SetDeviceSeconds(flops, estimate);
   std::string basis = absl::StrCat(estimate.basis(), "; ", kinds, " passes, and the named heads' products");
-  if (analysis.heads().has_slash_dominant()) {
+  if (IsFoundLater(analysis.heads())) {
     absl::StrAppend(&basis, "; as if a head were found: what each adds is not counted");
   }
-  if (analysis.prompts().has_corpus()) {
-    absl::StrAppend(&basis,
-                    "; as if every document were long enough: shorter ones are read and skipped, which takes "
-                    "more tasks; reading and tokenizing are not counted");
-  } else if (analysis.prompts().has_generated()) {
-    absl::StrAppend(&basis, "; tokenizing is not counted");
-  }
   estimate.set_basis(basis);
+  AddPromptBasis(analysis.prompts(), estimate);
   return estimate;
 }
 

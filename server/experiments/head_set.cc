@@ -1,13 +1,12 @@
 #include "server/experiments/head_set.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <set>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "server/experiments/earlier_tables.h"
 #include "server/experiments/head_set_scored.h"
 #include "server/experiments/retrieval_labels.h"
 
@@ -71,45 +70,25 @@ struct FoundHead {
   bool dominant = false;
 };
 
-const v1::Column* ColumnOf(const v1::TableSlice& table, const char* name) {
-  for (const v1::Column& column : table.columns()) {
-    if (column.name() == name) {
-      return &column;
-    }
-  }
-  return nullptr;
-}
-
 absl::StatusOr<std::vector<FoundHead>> ReadSlashHeads(const std::string& experiment, const Context& context,
                                                       const std::string& model, int64_t seed) {
-  const v1::TableSlice* table = nullptr;
-  for (const EarlierExperiment& earlier : context.earlier) {
-    for (const v1::TableSlice& slice : earlier.tables) {
-      table = earlier.name == experiment && slice.table() == "slash_heads" ? &slice : table;
-    }
-  }
-  if (table == nullptr) {
-    return absl::InternalError(absl::StrCat("experiment \"", experiment,
-                                            "\" gave no table slash_heads, from which heads are taken"));
-  }
-  const v1::Column* columns[7];
-  const char* names[7] = {"model", "seed", "layer", "head", "best_offset", "score", "dominant"};
-  for (int i = 0; i < 7; ++i) {
-    columns[i] = ColumnOf(*table, names[i]);
-    if (columns[i] == nullptr) {
-      return absl::InternalError(
-          absl::StrCat("table slash_heads of experiment \"", experiment, "\" has no column ", names[i]));
-    }
-  }
+  ROPELAB_ASSIGN_OR_RETURN(const v1::TableSlice* const table,
+                           EarlierTable(context, experiment, "slash_heads"));
+  ROPELAB_ASSIGN_OR_RETURN(const v1::Column* const models, ColumnOf(*table, "model"));
+  ROPELAB_ASSIGN_OR_RETURN(const v1::Column* const seeds, ColumnOf(*table, "seed"));
+  ROPELAB_ASSIGN_OR_RETURN(const v1::Column* const layers, ColumnOf(*table, "layer"));
+  ROPELAB_ASSIGN_OR_RETURN(const v1::Column* const heads, ColumnOf(*table, "head"));
+  ROPELAB_ASSIGN_OR_RETURN(const v1::Column* const offsets, ColumnOf(*table, "best_offset"));
+  ROPELAB_ASSIGN_OR_RETURN(const v1::Column* const scores, ColumnOf(*table, "score"));
+  ROPELAB_ASSIGN_OR_RETURN(const v1::Column* const dominant, ColumnOf(*table, "dominant"));
   std::vector<FoundHead> found;
   for (int row = 0; row < static_cast<int>(table->rows()); ++row) {
-    const bool no_offset = columns[4]->null_size() > 0 && columns[4]->null(row);
-    if (columns[0]->texts(row) != model || columns[1]->integers(row) != seed || no_offset) {
+    if (models->texts(row) != model || seeds->integers(row) != seed || IsNull(*offsets, row)) {
       continue;
     }
-    found.push_back({{columns[2]->integers(row), columns[3]->integers(row), columns[4]->integers(row)},
-                     columns[5]->reals(row),
-                     columns[6]->integers(row) != 0});
+    found.push_back({{layers->integers(row), heads->integers(row), offsets->integers(row)},
+                     scores->reals(row),
+                     dominant->integers(row) != 0});
   }
   return found;
 }
@@ -134,8 +113,7 @@ absl::StatusOr<std::vector<NamedHead>> SlashDominantOf(const v1::SlashDominantHe
   if (set.has_top()) {
     kept = std::min(kept, static_cast<size_t>(set.top()));
   } else if (set.has_top_share()) {
-    // A share is meant as its decimal: 0.07 of 100 is 7, though the product of doubles is above it.
-    kept = std::min(kept, static_cast<size_t>(std::ceil(set.top_share() * static_cast<double>(kept) - 1e-9)));
+    kept = static_cast<size_t>(ShareOf(set.top_share(), static_cast<int64_t>(kept)));
   }
   found->resize(kept);
   std::sort(found->begin(), found->end(), by_place);
@@ -193,6 +171,16 @@ absl::StatusOr<std::vector<NamedHead>> HeadsOf(const v1::HeadSet& set, const Con
     return std::tie(a.layer, a.head) < std::tie(b.layer, b.head);
   });
   return heads;
+}
+
+void ListHeads(const std::vector<NamedHead>& heads, v1::HeadSet& set) {
+  v1::HeadList& list = *set.mutable_list();
+  list.clear_head();
+  for (const NamedHead& head : heads) {
+    v1::Head& named = *list.add_head();
+    named.set_layer(static_cast<int32_t>(head.layer));
+    named.set_head(static_cast<int32_t>(head.head));
+  }
 }
 
 absl::StatusOr<std::vector<NamedHead>> DetectedHeadsOf(const v1::HeadSet& set, const Context& context,

@@ -41,6 +41,9 @@ struct NamedHead {
 absl::StatusOr<std::vector<NamedHead>> HeadsOf(const v1::HeadSet& set, const Context& context,
                                                const std::string& model, int64_t seed);
 
+// Makes `set` a list of these, without offsets: as edits name their heads in a task.
+void ListHeads(const std::vector<NamedHead>& heads, v1::HeadSet& set);
+
 // The heads that controls of a set must not touch: the set's own and, of a slash_dominant or retrieval set,
 // every head that its experiment found (under that metric), of an imported one every head at 0.1, whatever
 // threshold, top or top_share leave of them. Ascending, each once; errors: HeadsOf's.

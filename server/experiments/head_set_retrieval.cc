@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "server/experiments/detection.h"
+#include "server/experiments/earlier_tables.h"
 #include "server/experiments/head_set_scored.h"
 
 namespace ropelab::experiments {
@@ -10,16 +11,8 @@ namespace {
 
 absl::StatusOr<std::vector<HeadFigures>> FiguresOf(const v1::RetrievalHeads& set, const Context& context,
                                                    const std::string& model, int64_t seed) {
-  const v1::TableSlice* table = nullptr;
-  for (const EarlierExperiment& earlier : context.earlier) {
-    for (const v1::TableSlice& slice : earlier.tables) {
-      table = earlier.name == set.experiment() && slice.table() == "head_scores" ? &slice : table;
-    }
-  }
-  if (table == nullptr) {
-    return absl::InternalError(absl::StrCat("experiment \"", set.experiment(),
-                                            "\" gave no table head_scores, from which heads are taken"));
-  }
+  ROPELAB_ASSIGN_OR_RETURN(const v1::TableSlice* const table,
+                           EarlierTable(context, set.experiment(), "head_scores"));
   ROPELAB_ASSIGN_OR_RETURN(std::vector<HeadFigures> figures,
                            ReadHeadFigures(*table, model, seed, set.metric()));
   if (figures.empty()) {

@@ -213,13 +213,7 @@ absl::Status PlanInterventions(const v1::ExperimentSpec& spec, const Context& co
     }
     ROPELAB_ASSIGN_OR_RETURN(const std::vector<NamedHead> heads,
                              HeadsOf(*set, context, spec.models(0), static_cast<int64_t>(spec.seeds(0))));
-    v1::HeadList& list = *set->mutable_list();
-    list.clear_head();
-    for (const NamedHead& head : heads) {
-      v1::Head& named = *list.add_head();
-      named.set_layer(static_cast<int32_t>(head.layer));
-      named.set_head(static_cast<int32_t>(head.head));
-    }
+    ListHeads(heads, *set);
   }
   return absl::OkStatus();
 }

@@ -45,11 +45,7 @@ bool Edits(const Matrices& matrices, v1::Matrix::Value matrix) {
 v1::Intervention LowRankEditOf(const std::vector<NamedHead>& heads, int64_t rank, const Matrices& matrices) {
   v1::Intervention intervention;
   v1::LowRankEdit& edit = *intervention.mutable_low_rank();
-  for (const NamedHead& head : heads) {
-    v1::Head& named = *edit.mutable_heads()->mutable_list()->add_head();
-    named.set_layer(static_cast<int32_t>(head.layer));
-    named.set_head(static_cast<int32_t>(head.head));
-  }
+  ListHeads(heads, *edit.mutable_heads());
   edit.set_rank(rank);
   *edit.mutable_matrices() = matrices;
   return intervention;

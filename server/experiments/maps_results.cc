@@ -1,10 +1,13 @@
 #include "server/experiments/maps_results.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "nlohmann/json.hpp"
+#include "server/experiments/safetensors.h"
 
 namespace ropelab::experiments {
 namespace {
@@ -13,20 +16,8 @@ constexpr int64_t kSeriesWholeInSql = 100000;        // rows
 constexpr int64_t kNearOffsets = 64;                 // what SQL holds of longer ones
 constexpr uint64_t kEmptyCell = 0x7ff8000000000000;  // one NaN: their signs and payloads would move bytes
 
-void AppendBytes(uint64_t value, std::string& to) {
-  for (int shift = 0; shift < 64; shift += 8) {
-    to.push_back(static_cast<char>(value >> shift & 0xff));
-  }
-}
-
 std::string HeadName(const MapsAccumulator::Head& head) {
   return absl::StrCat("L", head.first, "H", head.second);
-}
-
-TableBuilder SeriesTable() {
-  return TableBuilder("series", WithLeadingColumns({{"name", v1::Column::TEXT, true},
-                                                    {"x", v1::Column::REAL, true},
-                                                    {"y", v1::Column::REAL, false}}));
 }
 
 }  // namespace
@@ -37,25 +28,18 @@ std::string MapsFileName(const DetectionGroup& group, size_t groups) {
 }
 
 std::string MapsFile(const std::map<MapsAccumulator::Head, HeadMap>& maps) {
-  nlohmann::ordered_json header;
-  std::string data;
-  const auto add = [&](const std::string& name, std::vector<int64_t> shape,
-                       const std::vector<double>& values) {
-    const size_t begin = data.size();
-    for (const double value : values) {
-      AppendBytes(std::bit_cast<uint64_t>(value == value ? value : std::bit_cast<double>(kEmptyCell)), data);
-    }
-    header[name] = {{"dtype", "F64"}, {"shape", std::move(shape)}, {"data_offsets", {begin, data.size()}}};
-  };
+  SafetensorsFile file;
   for (const auto& [head, map] : maps) {
-    add(HeadName(head) + ".map", {map.size, map.size}, map.cells);
-    add(HeadName(head) + ".diagonals", {static_cast<int64_t>(map.diagonals.size())}, map.diagonals);
+    std::vector<double> cells = map.cells, diagonals = map.diagonals;
+    for (std::vector<double>* values : {&cells, &diagonals}) {
+      std::replace_if(
+          values->begin(), values->end(), [](double value) { return std::isnan(value); },
+          std::bit_cast<double>(kEmptyCell));
+    }
+    file.Add(HeadName(head) + ".map", {map.size, map.size}, cells);
+    file.Add(HeadName(head) + ".diagonals", {static_cast<int64_t>(diagonals.size())}, diagonals);
   }
-  std::string text = header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');  // so that the numbers are aligned
-  std::string file;
-  AppendBytes(text.size(), file);
-  return file + text + data;
+  return file.Bytes();
 }
 
 void AddMapStatistics(const v1::SlashDetection& detection, const std::vector<DetectionGroup>& groups,

@@ -16,6 +16,8 @@
 namespace ropelab::experiments {
 namespace {
 
+constexpr int64_t kBytesPerSample = 96;  // of a reading that says how it was realised
+
 // Which of a seed's samples a tokenizer, with its BOS or without, can carry.
 struct TokenizerKey {
   std::string hash;
@@ -183,6 +185,20 @@ v1::NeedleSample NeedleSampleOf(const v1::Needles& needles, int64_t number) {
   sample.set_depth(needles.depths(static_cast<int>(cell % needles.depths_size())));
   sample.set_index(number % needles.samples_per_cell());
   return sample;
+}
+
+void AddNeedleStage(const v1::Needles& needles, int64_t seeds, const std::vector<ModelFacts>& models,
+                    v1::Estimate& estimate) {
+  std::set<TokenizerKey> tokenizers;
+  for (const ModelFacts& model : models) {
+    tokenizers.insert(KeyOf(model));
+  }
+  const int64_t asked = static_cast<int64_t>(tokenizers.size()), count = NeedleCount(needles);
+  if (asked < 2) {
+    return;
+  }
+  estimate.set_tasks(estimate.tasks() + asked * seeds * BlockCount(count));
+  estimate.set_reading_bytes(estimate.reading_bytes() + asked * seeds * count * kBytesPerSample);
 }
 
 int64_t FoundNeedles::Blocks(size_t seed) const {

@@ -44,6 +44,10 @@ struct NeedleChoice {
   std::vector<v1::NeedleSample> dropped;  // some model's tokenizer makes needle and question alone too long
 };
 
+// Adds to an estimate what the stage takes that asks which samples fit; nothing with one tokenizer.
+void AddNeedleStage(const v1::Needles& needles, int64_t seeds, const std::vector<ModelFacts>& models,
+                    v1::Estimate& estimate);
+
 class FoundNeedles {
  public:
   StagePlan before;    // to run as stage `first_stage`; empty: the samples are known, and the rest is filled
@@ -94,7 +98,8 @@ class NeedleSamplesTable {
                uint64_t seed, const v1::NeedleSample& sample, const v1::RealisedNeedle& realised);
   void AddDropped(const std::string& label, const std::string& dtype, const std::string& numerics_class,
                   uint64_t seed, const v1::NeedleSample& sample);
-  Table Finish() { return table_.Finish(/*whole_in_sql=*/true); }
+  // SQL holds it unless it is too long.
+  Table Finish();
 
  private:
   TableBuilder table_;

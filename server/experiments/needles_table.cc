@@ -4,6 +4,8 @@
 namespace ropelab::experiments {
 namespace {
 
+constexpr int64_t kWholeInSql = 262144;  // rows
+
 TableBuilder& Lead(TableBuilder& table, const std::string& label, const std::string& dtype,
                    const std::string& numerics_class, uint64_t seed, const v1::NeedleSample& sample,
                    bool kept) {
@@ -42,6 +44,10 @@ void NeedleSamplesTable::AddKept(const std::string& label, const std::string& dt
       .Real(realised.depth())
       .Integer(realised.words())
       .Text(realised.code_text());
+}
+
+Table NeedleSamplesTable::Finish() {
+  return table_.Finish(/*whole_in_sql=*/table_.rows() <= kWholeInSql);
 }
 
 void NeedleSamplesTable::AddDropped(const std::string& label, const std::string& dtype,

@@ -39,13 +39,15 @@ inline constexpr int64_t kMostOutcomeConditions = 4096;         // of one model 
 inline constexpr int64_t kMostOutcomeBytes = int64_t{1} << 20;  // of the conditions of a task
 inline constexpr int64_t kMostOutcomeTasks = 1000000;
 inline constexpr int64_t kMostOutcomeRows = int64_t{1} << 20;  // of the table outcomes
+// Of the conditions of all tasks together, which a plan holds at once.
+inline constexpr int64_t kMostOutcomePlanBytes = int64_t{1} << 30;
 
 // The most conditions that one model and seed can have, the model as it is included: as if every draw found
 // other heads. `heads`: of the set, which matters one head at a time alone.
 int64_t MostOutcomeConditions(const v1::ExperimentSpec& spec, int64_t heads);
 // Adds what makes a resolved spec too large: conditions, tasks or rows. Heads that are not known yet count as
-// one.
-void CheckOutcomeSizes(const v1::ExperimentSpec& spec, Problems& problems);
+// one, and no set counts more than its model has; planning checks again once they are known.
+void CheckOutcomeSizes(const v1::ExperimentSpec& spec, const Facts& facts, Problems& problems);
 
 // For estimates: tasks that a block of prompts takes, and operations that one condition takes on all needles
 // of a seed.

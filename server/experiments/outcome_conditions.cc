@@ -1,6 +1,6 @@
 #include "server/experiments/outcome_conditions.h"
 
-#include <cmath>
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <utility>
@@ -20,14 +20,6 @@ namespace {
 using Heads = std::vector<NamedHead>;
 using Patched = v1::PatchCondition;
 
-void SetHeads(const Heads& heads, v1::HeadSet& set) {
-  for (const NamedHead& head : heads) {
-    v1::Head& named = *set.mutable_list()->add_head();
-    named.set_layer(static_cast<int32_t>(head.layer));
-    named.set_head(static_cast<int32_t>(head.head));
-  }
-}
-
 template <typename Edit>
 void SetPositions(const OutcomeFields& fields, Edit& edit) {
   if (fields.range.has_value()) {
@@ -40,7 +32,7 @@ void SetPositions(const OutcomeFields& fields, Edit& edit) {
 void AddZeroDims(const OutcomeFields& fields, const Heads& heads, const Dims& dims,
                  v1::Condition& condition) {
   v1::ZeroDims& edit = *condition.add_interventions()->mutable_zero_dims();
-  SetHeads(heads, *edit.mutable_heads());
+  ListHeads(heads, *edit.mutable_heads());
   edit.mutable_dims()->Assign(dims.begin(), dims.end());
   edit.set_target(*fields.target);
   edit.set_stage(*fields.stage);
@@ -91,7 +83,7 @@ class Compiler {
   v1::Condition KnockedOut(const Heads& heads) const {
     v1::Condition condition;
     v1::ZeroHead& edit = *condition.add_interventions()->mutable_zero_head();
-    SetHeads(heads, *edit.mutable_heads());
+    ListHeads(heads, *edit.mutable_heads());
     SetPositions(fields_, edit);
     return condition;
   }

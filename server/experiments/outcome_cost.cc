@@ -1,13 +1,14 @@
+#include <algorithm>
 #include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "server/experiments/corpus_stages.h"
 #include "server/experiments/cost.h"
 #include "server/experiments/needles.h"
 #include "server/experiments/outcome.h"
 #include "server/experiments/outcome_controls.h"
 #include "server/experiments/outcome_fields.h"
+#include "server/experiments/prompt_cost.h"
 #include "server/experiments/prompts.h"
 
 namespace ropelab::experiments {
@@ -16,11 +17,9 @@ namespace {
 constexpr int64_t kBytesPerLoss = 24;
 constexpr int64_t kBytesPerUtility = 9;
 constexpr int64_t kBytesPerRow = 110;  // of a result table, as stored
-constexpr int64_t kBytesPerDocument = 8;
-constexpr int64_t kBytesPerToken = 3;
 
-// Of a set, as far as it is known before it is found.
-int64_t KnownHeads(const v1::HeadSet& set) {
+// The number of heads that a set asks for, as far as it is known before it is found.
+int64_t AskedHeads(const v1::HeadSet& set) {
   if (set.has_list()) {
     return set.list().head_size();
   }
@@ -31,6 +30,26 @@ int64_t KnownHeads(const v1::HeadSet& set) {
     return set.imported().top();
   }
   return set.slash_dominant().has_top() ? set.slash_dominant().top() : 1;
+}
+
+// No set has more than its model.
+int64_t KnownHeads(const v1::HeadSet& set, const Facts& facts) {
+  int64_t most = 1;
+  for (const ModelFacts& model : facts.models) {
+    most = std::max(most, model.config.layers() * model.config.query_heads());
+  }
+  return std::min(AskedHeads(set), most);
+}
+
+// What to ask for less of where there are too many conditions.
+std::string ManifoldField(const OutcomeFields& fields) {
+  const size_t shares = fields.shares.size(), coverages = fields.coverages.size();
+  const char* field = fields.per_head()          ? ".heads"
+                      : shares > 1               ? ".dims_shares"
+                      : coverages > 1            ? ".coverages"
+                      : !fields.controls.empty() ? ".controls"
+                                                 : ".random_dims.draws";
+  return absl::StrCat(fields.kind, field);
 }
 
 }  // namespace
@@ -68,9 +87,9 @@ int64_t MostOutcomeConditions(const v1::ExperimentSpec& spec, int64_t heads) {
   return 1 + points * per_point;
 }
 
-void CheckOutcomeSizes(const v1::ExperimentSpec& spec, Problems& problems) {
+void CheckOutcomeSizes(const v1::ExperimentSpec& spec, const Facts& facts, Problems& problems) {
   const OutcomeFields fields = FieldsOf(spec);
-  const int64_t conditions = MostOutcomeConditions(spec, KnownHeads(*fields.heads));
+  const int64_t conditions = MostOutcomeConditions(spec, KnownHeads(*fields.heads, facts));
   const int64_t groups = int64_t{spec.models_size()} * spec.seeds_size();
   const int64_t needles = NeedleCount(*fields.needles);
   int64_t blocks = BlockCount(needles);
@@ -78,9 +97,9 @@ void CheckOutcomeSizes(const v1::ExperimentSpec& spec, Problems& problems) {
     blocks += BlockCount(ShapeOf(*fields.perplexity).value_or(PromptShape()).count);
   }
   if (conditions > kMostOutcomeConditions) {
-    problems.Add(absl::StrCat(fields.kind, ".controls"), absl::StrCat(conditions, " conditions"),
-                 absl::StrCat("with every draw; at most ", kMostOutcomeConditions,
-                              ": fewer draws, conditions or heads"));
+    problems.Add(ManifoldField(fields), absl::StrCat(conditions, " conditions"),
+                 absl::StrCat("with every draw and every point of a sweep; at most ", kMostOutcomeConditions,
+                              ": fewer draws, conditions, points or heads"));
   } else if (groups * conditions * needles > kMostOutcomeRows) {
     problems.Add(absl::StrCat(fields.kind, ".needles.samples_per_cell"), absl::StrCat(needles, " samples"),
                  absl::StrCat("under ", conditions, " conditions for ", groups, " models and seeds give ",
@@ -95,13 +114,12 @@ void CheckOutcomeSizes(const v1::ExperimentSpec& spec, Problems& problems) {
 
 v1::Estimate OutcomeExperiment::Cost(const v1::ExperimentSpec& spec, const Facts& facts) const {
   const OutcomeFields fields = FieldsOf(spec);
-  const int64_t conditions = MostOutcomeConditions(spec, KnownHeads(*fields.heads));
+  const int64_t conditions = MostOutcomeConditions(spec, KnownHeads(*fields.heads, facts));
   const int64_t seeds = spec.seeds_size(), needles = NeedleCount(*fields.needles);
   v1::Estimate estimate;
   double flops = 0;
   std::set<std::string> tokenizers;
   for (const ModelFacts& model : facts.models) {
-    const bool new_tokenizer = tokenizers.insert(model.tokenizer_hash).second;
     int64_t tasks = seeds * BlockCount(needles) * OutcomeTasksPerBlock(conditions);
     int64_t bytes = seeds * needles * conditions * kBytesPerAnswer;
     flops += static_cast<double>(seeds * conditions) * NeedleFlops(*fields.needles, model);
@@ -111,35 +129,27 @@ v1::Estimate OutcomeExperiment::Cost(const v1::ExperimentSpec& spec, const Facts
           model.config.layers() * model.config.query_heads() * model.config.head_dim() * kBytesPerUtility;
     }
     if (fields.perplexity != nullptr) {
-      const PromptShape shape = ShapeOf(*fields.perplexity).value_or(PromptShape());
-      const double forward = static_cast<double>(seeds * shape.count) * ForwardFlops(model, shape.longest);
-      tasks += seeds * BlockCount(shape.count) * OutcomeTasksPerBlock(conditions);
-      bytes += seeds * shape.count * conditions * kBytesPerLoss;
-      flops += static_cast<double>(conditions) * forward;
-      if (NeedsSampling(*fields.perplexity)) {
-        tasks += seeds * BlockCount(shape.count);
-        bytes += seeds * shape.count * shape.longest * kBytesPerToken;
-        flops += forward;
-      } else if (fields.perplexity->has_corpus() && new_tokenizer) {
-        tasks += (shape.count + kDocumentsPerTask - 1) / kDocumentsPerTask * seeds;
-        bytes += seeds * shape.count * kBytesPerDocument;
-      }
+      const int64_t prompts = ShapeOf(*fields.perplexity).value_or(PromptShape()).count;
+      flops += AddPromptStages(*fields.perplexity, seeds, model, tokenizers, estimate);
+      flops += static_cast<double>(seeds * conditions) * PromptsForwardFlops(*fields.perplexity, model);
+      tasks += seeds * BlockCount(prompts) * OutcomeTasksPerBlock(conditions);
+      bytes += seeds * prompts * conditions * kBytesPerLoss;
     }
     estimate.set_tasks(estimate.tasks() + tasks);
     estimate.set_reading_bytes(estimate.reading_bytes() + bytes);
     estimate.set_result_bytes(estimate.result_bytes() + seeds * conditions * (needles + 8) * kBytesPerRow);
   }
-  if (tokenizers.size() > 1) {  // which samples fit is asked once a tokenizer
-    estimate.set_tasks(estimate.tasks() +
-                       static_cast<int64_t>(tokenizers.size()) * seeds * BlockCount(needles));
-  }
+  AddNeedleStage(*fields.needles, seeds, facts.models, estimate);
   SetDeviceSeconds(flops, estimate);
   estimate.set_basis(absl::StrCat(
       estimate.basis(), "; ", conditions,
       " conditions as whole passes, though layers below the first edited one are computed once a task"));
-  if (!fields.heads->has_list()) {
+  if (IsFoundLater(*fields.heads)) {
     estimate.set_basis(absl::StrCat(
-        estimate.basis(), fields.per_head() ? "; as if one head were found" : "; as if heads are found"));
+        estimate.basis(), fields.per_head() ? "; as if one head were found" : "; as if heads were found"));
+  }
+  if (fields.perplexity != nullptr) {
+    AddPromptBasis(*fields.perplexity, estimate);
   }
   return estimate;
 }

@@ -5,6 +5,7 @@
 
 #include "common/status_macros.h"
 #include "server/experiments/detection.h"
+#include "server/experiments/earlier_tables.h"
 #include "server/experiments/head_set_imported.h"
 #include "server/experiments/outcome_conditions.h"
 
@@ -32,18 +33,6 @@ std::vector<NamedHead> FirstOf(const std::vector<Head>& all, const std::vector<s
   return best;
 }
 
-absl::StatusOr<std::vector<HeadFigures>> FiguresOf(const v1::RetrievalHeads& set, const Context& context,
-                                                   const std::string& model, int64_t seed) {
-  for (const EarlierExperiment& earlier : context.earlier) {
-    for (const v1::TableSlice& slice : earlier.tables) {
-      if (earlier.name == set.experiment() && slice.table() == "head_scores") {
-        return ReadHeadFigures(slice, model, seed, set.metric());
-      }
-    }
-  }
-  return std::vector<HeadFigures>();  // HeadsOf has said so
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<NamedHead>> BestHeadsOf(const v1::HeadSet& set, int64_t count,
@@ -57,8 +46,10 @@ absl::StatusOr<std::vector<NamedHead>> BestHeadsOf(const v1::HeadSet& set, int64
   }
   ROPELAB_ASSIGN_OR_RETURN(const std::vector<NamedHead> heads, HeadsOf(set, context, model, seed));
   if (set.has_retrieval()) {
+    ROPELAB_ASSIGN_OR_RETURN(const v1::TableSlice* const table,
+                             EarlierTable(context, set.retrieval().experiment(), "head_scores"));
     ROPELAB_ASSIGN_OR_RETURN(const std::vector<HeadFigures> figures,
-                             FiguresOf(set.retrieval(), context, model, seed));
+                             ReadHeadFigures(*table, model, seed, set.retrieval().metric()));
     return FirstOf(figures, RankedHeads(figures), heads, count);
   }
   if (set.has_imported()) {

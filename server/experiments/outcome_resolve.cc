@@ -45,6 +45,9 @@ class Resolver {
     if (kind.has_perplexity()) {
       ResolvePerplexity(*kind.mutable_perplexity()->mutable_prompts(), kind.positions());
     }
+    if (kind.has_position_range()) {
+      CheckReached(kind.position_range(), kind.needles(), kind.perplexity().prompts());
+    }
     const ControlRules rules = {kind_ == "per_head_patch", true};
     ResolveControls(*kind.mutable_controls(), At("controls"), kind.heads(), rules, facts_, problems_);
   }
@@ -125,6 +128,28 @@ class Resolver {
     }
   }
 
+  // A range behind a prompt would edit nothing of it. Of resolved prompts; where a tokenizer makes fewer
+  // tokens of a needle's prompt than its context length, the worker says so.
+  void CheckReached(const v1::PositionRange& range, const v1::Needles& needles,
+                    const v1::PromptSource& prompts) {
+    const std::string value = absl::StrCat(range.first(), " to ", range.last());
+    const auto shortest =
+        std::min_element(needles.context_lengths().begin(), needles.context_lengths().end());
+    if (shortest != needles.context_lengths().end() && range.first() >= *shortest) {
+      problems_.Add(At("position_range"), value,
+                    absl::StrCat("begins behind the prompts of ", *shortest,
+                                 " tokens, of which nothing would be edited; begin below ", *shortest));
+      return;
+    }
+    const std::optional<PromptShape> shape = ShapeOf(prompts);
+    if (shape.has_value() && shape->shortest > 0 && range.first() >= shape->shortest &&
+        KnowsTokens(prompts)) {
+      problems_.Add(At("position_range"), value,
+                    absl::StrCat("begins behind a prompt of perplexity.prompts, of ", shape->shortest,
+                                 " tokens; begin below that, give longer prompts, or leave perplexity out"));
+    }
+  }
+
   void ResolveSamples(v1::Needles& needles, const OutcomeDefaults& defaults) {
     NeedleDefaults cells;
     cells.context_lengths = defaults.context_lengths;
@@ -179,7 +204,7 @@ class Resolver {
     random.set_pairs(random.pairs());
     if (random.draws() < 1 || random.draws() > kMostDraws) {
       problems_.Add(At("random_dims.draws"), absl::StrCat(random.draws()),
-                    absl::StrCat("is 1 to ", kMostDraws, " draws"));
+                    absl::StrCat("give 1 to ", kMostDraws, " draws"));
     }
   }
 
@@ -264,7 +289,7 @@ void OutcomeExperiment::Resolve(v1::ExperimentSpec& spec, const Facts& facts, Pr
       break;
   }
   if (problems.empty()) {
-    CheckOutcomeSizes(spec, problems);
+    CheckOutcomeSizes(spec, facts, problems);
   }
 }
 

@@ -1,8 +1,6 @@
 #include "server/experiments/outcome_statistics.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -10,6 +8,7 @@
 #include "server/experiments/low_rank_edit.h"
 #include "server/experiments/outcome_controls.h"
 #include "server/statistics/quantiles.h"
+#include "server/statistics/spread.h"
 
 namespace ropelab::experiments {
 namespace {
@@ -19,11 +18,6 @@ constexpr double kSpecific = 0.33, kGeneral = 0.67;
 
 std::string HeadName(const NamedHead& head) {
   return absl::StrCat("L", head.layer, "H", head.head);
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return statistics::Quantile(values, 0.5);
 }
 
 }  // namespace
@@ -91,6 +85,9 @@ void OutcomeStatistics::AddPlace(const Place& place) {
   if (place.level.whole() && fields_.perplexity != nullptr && main != nullptr) {
     AddSpecificity(place, *main);
   }
+  if (place.level.whole()) {
+    AddEditedKeys(place);
+  }
   const bool at_ceiling = place.pairs.AtCeiling(place.point, place.level);
   Put(place, {.name = "at_ceiling",
               .value = at_ceiling ? 1.0 : 0.0,
@@ -133,7 +130,7 @@ void OutcomeStatistics::AddEffects(const Place& place, const OutcomeCondition& m
     p = std::max(p, found.p);
   }
   Put(place, {.name = "lowest_against_random",
-              .value = Median(differences),
+              .value = statistics::Median(differences),
               .low = *std::min_element(differences.begin(), differences.end()),
               .high = *std::max_element(differences.begin(), differences.end()),
               .p = p,
@@ -155,7 +152,7 @@ void OutcomeStatistics::AddGap(const Place& place, const OutcomeCondition& main,
   if (gaps.empty()) {
     figure.because = "no other head is left to draw from";
   } else {
-    figure.value = Median(gaps);
+    figure.value = statistics::Median(gaps);
     figure.low = *std::min_element(gaps.begin(), gaps.end());
     figure.high = *std::max_element(gaps.begin(), gaps.end());
     figure.p = p;
@@ -174,7 +171,7 @@ void OutcomeStatistics::AddDraws(const Place& place, const std::string& name) {
   if (accuracies.empty()) {
     figure.because = "no other head is left to draw from";
   } else {
-    figure.value = Median(accuracies);
+    figure.value = statistics::Median(accuracies);
     figure.low = *std::min_element(accuracies.begin(), accuracies.end());
     figure.high = *std::max_element(accuracies.begin(), accuracies.end());
   }
@@ -203,11 +200,46 @@ void OutcomeStatistics::AddWorstDraw(const Place& place, const Lines& draws, con
       }
     }
     Put(place, {.name = absl::StrCat("worst_draw.", control, ".", HeadName(head)),
-                .value = Median(with_it),
+                .value = statistics::Median(with_it),
                 .low = *std::min_element(with_it.begin(), with_it.end()),
                 .high = *std::max_element(with_it.begin(), with_it.end()),
                 .n = static_cast<int64_t>(with_it.size())});
   }
+}
+
+// The heads that a point edits, whatever its conditions are.
+std::vector<NamedHead> OutcomeStatistics::HeadsOf(const Place& place) {
+  if (place.point.layer.has_value()) {
+    return {{*place.point.layer, *place.point.head, std::nullopt}};
+  }
+  for (const OutcomeCondition& line : place.group.conditions.list) {
+    if (line.point == place.point && line.control.empty() && !line.heads.empty()) {
+      return line.heads;
+    }
+  }
+  return place.group.conditions.heads;
+}
+
+// Their keys, as layer and KV head.
+std::set<std::pair<int64_t, int64_t>> OutcomeStatistics::KeysOf(const Place& place) {
+  std::set<std::pair<int64_t, int64_t>> keys;
+  for (const NamedHead& head : HeadsOf(place)) {
+    keys.insert({head.layer, KvHeadOf(place.group.model->config, head.head)});
+  }
+  return keys;
+}
+
+// An edit of keys touches every query head that shares them, named or not.
+void OutcomeStatistics::AddEditedKeys(const Place& place) {
+  const v1::ModelConfig& config = place.group.model->config;
+  if (fields_.knockout() || *fields_.target == v1::Target::QUERY ||
+      config.kv_heads() >= config.query_heads()) {
+    return;
+  }
+  const int64_t group = config.query_heads() / config.kv_heads();
+  Put(place, {.name = "key_edit_heads",
+              .value = static_cast<double>(static_cast<int64_t>(KeysOf(place).size()) * group),
+              .n = static_cast<int64_t>(HeadsOf(place).size())});
 }
 
 // A control whose key is a patched head's too: an edit of keys touches both.
@@ -216,12 +248,7 @@ void OutcomeStatistics::AddSharedGroups(const Place& place, const Lines& draws, 
   if (config.kv_heads() >= config.query_heads()) {
     return;
   }
-  const OutcomeCondition* main = LineOf(place, fields_.knockout() ? "knockout" : "lowest_frequency");
-  const std::vector<NamedHead>& patched = main != nullptr ? main->heads : place.group.conditions.heads;
-  std::set<std::pair<int64_t, int64_t>> keys;
-  for (const NamedHead& head : patched) {
-    keys.insert({head.layer, KvHeadOf(config, head.head)});
-  }
+  const std::set<std::pair<int64_t, int64_t>> keys = KeysOf(place);
   std::map<std::pair<int64_t, int64_t>, int64_t> drawn;
   for (const OutcomeCondition* draw : draws) {
     for (const NamedHead& head : draw->heads) {
@@ -301,17 +328,11 @@ void OutcomeStatistics::PutRow(const OutcomeGroup& group, const std::optional<do
 Table OutcomeStatistics::Finish() {
   for (const auto& [key, values] : over_seeds_) {
     const auto& [label, dtype, name, detector, threshold] = key;
-    const double n = static_cast<double>(values.size());
-    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
-    double squares = 0;
-    for (const double value : values) {
-      squares += (value - mean) * (value - mean);
-    }
+    const auto [mean, sd] = statistics::SpreadOf(values);
     std::optional<double> low, high;
-    if (values.size() > 1) {
-      const double sd = std::sqrt(squares / (n - 1));
-      low = mean - sd;
-      high = mean + sd;
+    if (sd.has_value()) {
+      low = mean - *sd;
+      high = mean + *sd;
     }
     table_.Text(label).Text(dtype).Text(numerics_class_).Text(name + ".over_seeds");
     table_.Text(std::nullopt).Text(detector).Real(threshold).Integer(std::nullopt);

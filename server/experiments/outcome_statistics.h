@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "server/experiments/outcome_fields.h"
@@ -46,12 +48,16 @@ class OutcomeStatistics {
   static const OutcomeCondition* LineOf(const Place& place, const std::string& name);
   static const OutcomeCondition& Baseline(const Place& place) { return place.group.conditions.list.front(); }
 
+  static std::vector<NamedHead> HeadsOf(const Place& place);
+  static std::set<std::pair<int64_t, int64_t>> KeysOf(const Place& place);
+
   void AddPlace(const Place& place);
   void AddEffects(const Place& place, const OutcomeCondition& main);
   void AddGap(const Place& place, const OutcomeCondition& main, const std::string& control,
               const std::string& suffix);
   void AddDraws(const Place& place, const std::string& name);
   void AddWorstDraw(const Place& place, const Lines& draws, const std::string& control);
+  void AddEditedKeys(const Place& place);
   void AddSharedGroups(const Place& place, const Lines& draws, const std::string& control);
   void AddSpecificity(const Place& place, const OutcomeCondition& main);
   void Put(const Place& place, Figure figure);

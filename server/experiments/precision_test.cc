@@ -11,6 +11,7 @@
 namespace ropelab::experiments {
 namespace {
 
+constexpr char kDetection[] = "precision_test.detection";
 constexpr int64_t kContextLength = 2048;  // the retrieval paper's, section 7
 
 }  // namespace
@@ -44,7 +45,10 @@ void PrecisionTestExperiment::Resolve(v1::ExperimentSpec& spec, const Facts& fac
   }
   NeedleDefaults needles;
   needles.context_lengths = {kContextLength};
-  ResolveDetection(*test.mutable_detection(), "precision_test.detection", needles, spec, facts, problems);
+  ResolveDetection(*test.mutable_detection(), kDetection, needles, spec, facts, problems);
+  if (problems.empty()) {
+    CheckRunSizes(test.detection(), kDetection, test.dtypes_size(), spec, facts, problems);
+  }
 }
 
 absl::StatusOr<std::optional<StagePlan>> PrecisionTestExperiment::Plan(const v1::ExperimentSpec& spec,

@@ -2,17 +2,15 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "server/experiments/corpus_stages.h"
 #include "server/experiments/cost.h"
+#include "server/experiments/prompt_cost.h"
 #include "server/experiments/prompts.h"
 #include "server/experiments/rank_analysis.h"
 
 namespace ropelab::experiments {
 namespace {
 
-constexpr int64_t kBytesPerDocument = 8;  // its number and lengths, as varints
-constexpr int64_t kBytesPerToken = 3;     // a sampled id as a varint
-constexpr int64_t kBytesPerRow = 96;      // of a result table, as stored
+constexpr int64_t kBytesPerRow = 96;  // of a result table, as stored
 
 // A Gram matrix of `rows` rows and its eigenvalues (4/3 n^3 to make it tridiagonal).
 double SpectrumFlops(int64_t rows, int64_t n) {
@@ -40,25 +38,6 @@ double VocabularyFlops(const v1::ModelConfig& config) {
   const int64_t columns = 2 * heads * config.head_dim() + heads + kRandomVectors;
   return 2 * tokens * static_cast<double>(config.hidden_size() * columns) +
          static_cast<double>(heads) * SpectrumFlops(config.vocabulary(), config.head_dim());
-}
-
-// The stages that find the prompts of one model; returns their operations.
-double AddPromptStages(const v1::ExperimentSpec& spec, const PromptShape& shape, const ModelFacts& model,
-                       std::set<std::string>& tokenizers, v1::Estimate& estimate) {
-  const v1::PromptSource& prompts = spec.rank_analysis().prompts();
-  const int64_t seeds = spec.seeds_size();
-  if (NeedsSampling(prompts)) {
-    estimate.set_tasks(estimate.tasks() + BlockCount(shape.count) * seeds);
-    estimate.set_reading_bytes(estimate.reading_bytes() +
-                               seeds * shape.count * shape.longest * kBytesPerToken);
-    return static_cast<double>(seeds * shape.count) * ForwardFlops(model, shape.longest);
-  }
-  if (prompts.has_corpus() && tokenizers.insert(model.tokenizer_hash).second) {
-    const int64_t tasks = (shape.count + kDocumentsPerTask - 1) / kDocumentsPerTask;
-    estimate.set_tasks(estimate.tasks() + tasks * seeds);
-    estimate.set_reading_bytes(estimate.reading_bytes() + seeds * shape.count * kBytesPerDocument);
-  }
-  return 0;
 }
 
 void AddBytes(const v1::ExperimentSpec& spec, const PromptShape& shape, const v1::ModelConfig& config,
@@ -91,14 +70,9 @@ v1::Estimate RankAnalysisExperiment::Cost(const v1::ExperimentSpec& spec, const 
   double flops = 0;
   std::set<std::string> tokenizers;
   for (const ModelFacts& model : facts.models) {
-    flops += AddPromptStages(spec, shape, model, tokenizers, estimate);
-    double prompts = 0;
-    for (int64_t sample = 0; analysis.prompts().has_token_ids() && sample < shape.count; ++sample) {
-      prompts += PromptFlops(model, TokensOf(analysis.prompts(), sample));
-    }
-    if (!analysis.prompts().has_token_ids()) {
-      prompts = static_cast<double>(shape.count) * PromptFlops(model, shape.longest);
-    }
+    flops += AddPromptStages(analysis.prompts(), seeds, model, tokenizers, estimate);
+    const double prompts =
+        PromptsFlops(analysis.prompts(), [&](int64_t tokens) { return PromptFlops(model, tokens); });
     flops += WeightFlops(model.config) + static_cast<double>(seeds) * prompts;
     if (analysis.vocabulary()) {
       flops += static_cast<double>(seeds) * VocabularyFlops(model.config);
@@ -110,18 +84,11 @@ v1::Estimate RankAnalysisExperiment::Cost(const v1::ExperimentSpec& spec, const 
   SetDeviceSeconds(flops, estimate);
   estimate.set_basis(
       absl::StrCat(estimate.basis(), "; Gram matrices, their eigenvalues and the vocabulary are counted"));
-  if (analysis.has_block() && analysis.heads().has_slash_dominant()) {
+  if (analysis.has_block() && IsFoundLater(analysis.heads())) {
     estimate.set_basis(
         absl::StrCat(estimate.basis(), "; views of heads that are still to be found are not counted"));
   }
-  if (analysis.prompts().has_corpus()) {
-    estimate.set_basis(
-        absl::StrCat(estimate.basis(),
-                     "; as if every document were long enough: shorter ones are read and "
-                     "skipped, which takes more tasks; reading and tokenizing are not counted"));
-  } else if (analysis.prompts().has_generated()) {
-    estimate.set_basis(absl::StrCat(estimate.basis(), "; tokenizing is not counted"));
-  }
+  AddPromptBasis(analysis.prompts(), estimate);
   return estimate;
 }
 

@@ -9,12 +9,6 @@ namespace {
 
 constexpr int64_t kSeriesWholeInSql = 100000;  // rows
 
-TableBuilder SeriesTable() {
-  return TableBuilder("series", WithLeadingColumns({{"name", v1::Column::TEXT, true},
-                                                    {"x", v1::Column::REAL, true},
-                                                    {"y", v1::Column::REAL, false}}));
-}
-
 // In any seed.
 bool DominantAnywhere(const std::vector<RankGroup>& groups, const std::string& label, int64_t head) {
   return std::any_of(groups.begin(), groups.end(),

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <numeric>
+#include <set>
 #include <string_view>
 #include <tuple>
 
@@ -88,6 +90,12 @@ absl::StatusOr<v1::Metric::Value> MetricNamed(const std::string& name) {
 bool IsCopyMetric(v1::Metric::Value metric) {
   return metric == v1::Metric::COPY_PAPER || metric == v1::Metric::COPY_PAPER_PER_TOKEN ||
          metric == v1::Metric::COPY_WU;
+}
+
+std::vector<double> ThresholdsOf(const v1::RetrievalDetection& detection) {
+  std::set<double> thresholds(std::begin(kReportedThresholds), std::end(kReportedThresholds));
+  thresholds.insert(detection.threshold());
+  return {thresholds.begin(), thresholds.end()};
 }
 
 std::vector<size_t> RankedHeads(const std::vector<HeadFigures>& heads) {

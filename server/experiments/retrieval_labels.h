@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "ropelab/v1/choices.pb.h"
+#include "ropelab/v1/experiments.pb.h"
 
 namespace ropelab::experiments {
 
@@ -47,5 +48,7 @@ std::vector<bool> RetrievalLabels(v1::Metric::Value metric, const std::vector<He
 // What counts are reported for beside the spec's own threshold.
 inline constexpr double kReportedThresholds[] = {0.05, 0.1, 0.15, 0.2, 0.25, 0.3};
 inline constexpr double kDefaultRetrievalThreshold = 0.1;
+// Those and the detection's own, ascending, each once.
+std::vector<double> ThresholdsOf(const v1::RetrievalDetection& detection);
 
 }  // namespace ropelab::experiments

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/experiments/retrieval_labels.h"
 #include "server/statistics/correlation.h"
 #include "server/statistics/sets.h"
+#include "server/statistics/spread.h"
 
 namespace ropelab::experiments {
 namespace {
@@ -53,9 +52,7 @@ class Writer {
       : detection_(detection),
         numerics_class_(numerics_class),
         statistics_(StatisticsTable()),
-        series_("series", WithLeadingColumns({{"name", v1::Column::TEXT, true},
-                                              {"x", v1::Column::REAL, true},
-                                              {"y", v1::Column::REAL, false}})) {}
+        series_(SeriesTable()) {}
 
   void Add(const RetrievalGroup& group) {
     for (const v1::Metric::Value metric : group.scores.metrics()) {
@@ -117,10 +114,8 @@ class Writer {
   }
 
   void AddCounts(const RetrievalGroup& group, v1::Metric::Value metric) {
-    std::set<double> thresholds(std::begin(kReportedThresholds), std::end(kReportedThresholds));
-    thresholds.insert(detection_.threshold());
     const auto heads = static_cast<int64_t>(Heads(group));
-    for (const double threshold : thresholds) {
+    for (const double threshold : ThresholdsOf(detection_)) {
       const int64_t count = CountOf(group.scores.Labels(metric, threshold));
       Figure figure = {.name = "retrieval",
                        .detector = MetricName(metric),
@@ -232,21 +227,15 @@ class Writer {
   // Mean, and mean - SD and mean + SD (ddof 1) where there are several seeds.
   void AddOverSeeds(const RetrievalGroup& group, const char* name, v1::Metric::Value metric,
                     const std::vector<double>& values) {
-    const auto n = static_cast<double>(values.size());
-    const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
-    double squares = 0;
-    for (const double value : values) {
-      squares += (value - mean) * (value - mean);
-    }
+    const auto [mean, sd] = statistics::SpreadOf(values);
     Figure figure = {.name = name,
                      .detector = MetricName(metric),
                      .threshold = detection_.threshold(),
                      .value = mean,
                      .n = static_cast<int64_t>(values.size())};
-    if (values.size() > 1) {
-      const double sd = std::sqrt(squares / (n - 1));
-      figure.low = mean - sd;
-      figure.high = mean + sd;
+    if (sd.has_value()) {
+      figure.low = mean - *sd;
+      figure.high = mean + *sd;
     }
     Put(group, figure);
   }

@@ -27,12 +27,6 @@ TableBuilder FrequenciesTable() {
                                                          {"active", v1::Column::BOOLEAN, false}}));
 }
 
-TableBuilder SeriesTable() {
-  return TableBuilder("series", WithLeadingColumns({{"name", v1::Column::TEXT, true},
-                                                    {"x", v1::Column::REAL, true},
-                                                    {"y", v1::Column::REAL, false}}));
-}
-
 // A run without a model: model and dtype are empty text.
 TableBuilder& Lead(TableBuilder& table, const Context& context) {
   return table.Text("").Text("").Text(context.numerics_class);

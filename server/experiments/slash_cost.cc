@@ -3,17 +3,15 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "server/experiments/corpus_stages.h"
 #include "server/experiments/cost.h"
+#include "server/experiments/prompt_cost.h"
 #include "server/experiments/prompts.h"
 #include "server/experiments/slash_detection.h"
 
 namespace ropelab::experiments {
 namespace {
 
-constexpr int64_t kBytesPerDocument = 8;  // its number and lengths, as varints
-constexpr int64_t kBytesPerToken = 3;     // a sampled id as a varint
-constexpr int64_t kBytesPerRow = 96;      // of slash_scores, as stored
+constexpr int64_t kBytesPerRow = 96;  // of slash_scores, as stored
 
 }  // namespace
 
@@ -22,35 +20,18 @@ v1::Estimate SlashDetectionExperiment::Cost(const v1::ExperimentSpec& spec, cons
   const PromptShape shape = ShapeOf(detection.prompts()).value_or(PromptShape());
   const int64_t blocks = BlockCount(shape.count);
   const int64_t seeds = spec.seeds_size();
-  const bool sampled = NeedsSampling(detection.prompts());
   v1::Estimate estimate;
   double flops = 0;
   std::set<std::string> tokenizers;
   for (const ModelFacts& model : facts.models) {
     const int64_t heads = model.config.layers() * model.config.query_heads();
-    double forward = 0;
-    for (int64_t sample = 0; detection.prompts().has_token_ids() && sample < shape.count; ++sample) {
-      forward += ForwardFlops(model, TokensOf(detection.prompts(), sample));
-    }
-    if (!detection.prompts().has_token_ids()) {
-      forward = static_cast<double>(shape.count) * ForwardFlops(model, shape.longest);
-    }
+    const double forward = PromptsForwardFlops(detection.prompts(), model);
+    flops += AddPromptStages(detection.prompts(), seeds, model, tokenizers, estimate);
     for (const MeasuredRange& range : MeasuredRanges(detection)) {
       estimate.set_tasks(estimate.tasks() + blocks * seeds);
       const int64_t cells = heads * (range.last - range.first + 1);
       estimate.set_reading_bytes(estimate.reading_bytes() + blocks * seeds * cells * 2 * 8);
       flops += static_cast<double>(seeds) * forward;
-    }
-    if (sampled) {
-      estimate.set_tasks(estimate.tasks() + blocks * seeds);
-      estimate.set_reading_bytes(estimate.reading_bytes() +
-                                 seeds * shape.count * shape.longest * kBytesPerToken);
-      flops += static_cast<double>(seeds) * forward;
-    }
-    if (detection.prompts().has_corpus() && tokenizers.insert(model.tokenizer_hash).second) {
-      const int64_t tasks = (shape.count + kDocumentsPerTask - 1) / kDocumentsPerTask;
-      estimate.set_tasks(estimate.tasks() + tasks * seeds);
-      estimate.set_reading_bytes(estimate.reading_bytes() + seeds * shape.count * kBytesPerDocument);
     }
     const int64_t mapped = detection.maps().heads().list().head_size();
     const int64_t side = std::min(detection.maps().size(), shape.longest);
@@ -62,18 +43,11 @@ v1::Estimate SlashDetectionExperiment::Cost(const v1::ExperimentSpec& spec, cons
     estimate.set_result_bytes(estimate.result_bytes() + seeds * heads * (offsets + 1) * kBytesPerRow);
   }
   SetDeviceSeconds(flops, estimate);
-  if (detection.maps().heads().has_slash_dominant()) {
+  if (IsFoundLater(detection.maps().heads())) {
     estimate.set_basis(
         absl::StrCat(estimate.basis(), "; maps of heads that are still to be found are not counted"));
   }
-  if (detection.prompts().has_corpus()) {
-    estimate.set_basis(
-        absl::StrCat(estimate.basis(),
-                     "; as if every document were long enough: shorter ones are read and "
-                     "skipped, which takes more tasks; reading and tokenizing are not counted"));
-  } else if (detection.prompts().has_generated()) {
-    estimate.set_basis(absl::StrCat(estimate.basis(), "; tokenizing is not counted"));
-  }
+  AddPromptBasis(detection.prompts(), estimate);
   return estimate;
 }
 

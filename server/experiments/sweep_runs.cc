@@ -9,12 +9,14 @@
 #include "common/status_macros.h"
 #include "server/experiments/cost.h"
 #include "server/experiments/model_names.h"
+#include "server/experiments/utility_statistics.h"
+#include "server/statistics/permutation.h"
 
 namespace ropelab::experiments {
 namespace {
 
-constexpr int64_t kBytesPerScore = 8;  // a double per head, metric and sample
-constexpr int64_t kBytesPerRow = 128;  // of a result table, as stored
+constexpr int64_t kBytesPerNorm = 8;      // of a reading
+constexpr int64_t kBytesPerUtility = 64;  // of a row of a result table, as stored
 
 absl::StatusOr<FoundNeedles> Find(const v1::RetrievalDetection& detection, const v1::ExperimentSpec& spec,
                                   const Context& context, int64_t stage, StageReadings& readings) {
@@ -150,29 +152,48 @@ absl::StatusOr<SweepReadings> ReadRuns(const v1::RetrievalDetection& detection,
   return result;
 }
 
+void CheckRunSizes(const v1::RetrievalDetection& detection, const std::string& path, int64_t dtypes,
+                   const v1::ExperimentSpec& spec, const Facts& facts, Problems& problems) {
+  CheckDetectionSizes(detection, path, dtypes, spec, facts, problems);
+  const int64_t tests = int64_t{spec.seeds_size()} * detection.metrics_size() *
+                        static_cast<int64_t>(ThresholdsOf(detection).size());
+  int64_t rows = 0;
+  double labels = 0;
+  for (const ModelFacts& model : facts.models) {
+    const int64_t heads = model.config.layers() * model.config.query_heads() * dtypes;
+    rows += heads * (model.config.head_dim() + 1);
+    labels += static_cast<double>(heads * tests) * static_cast<double>(statistics::kPermutations);
+  }
+  if (rows > kMostUtilityRows) {
+    problems.Add(spec.has_checkpoint_sweep() ? "checkpoint_sweep.checkpoints" : "models",
+                 absl::StrCat(facts.models.size(), " models"),
+                 absl::StrCat("give ", rows, " rows of utilities; at most ", kMostUtilityRows,
+                              ": fewer models or dtypes"));
+  }
+  if (labels > kMostLabels) {
+    problems.Add("seeds", absl::StrCat(spec.seeds_size(), " seeds"),
+                 absl::StrCat("over all heads, models, metrics and thresholds deal out ", labels,
+                              " labels in the utility test's permutations; at most ", kMostLabels,
+                              ": fewer seeds, metrics or models"));
+  }
+}
+
 v1::Estimate CostOfRuns(const v1::RetrievalDetection& detection, std::span<const v1::ExperimentSpec> variants,
                         const Facts& facts) {
   v1::Estimate estimate;
   double flops = 0;
-  const v1::Needles& needles = detection.needles();
-  const int64_t seeds = variants[0].seeds_size(), samples = NeedleCount(needles);
-  const int64_t blocks = (samples + 7) / 8;
+  const int64_t seeds = variants[0].seeds_size();
   for (size_t variant = 0; variant < variants.size(); ++variant) {
     for (const ModelFacts& model : facts.models) {
+      flops += AddDetectionCost(detection, seeds, model, estimate);
       const int64_t heads = model.config.layers() * model.config.query_heads();
-      estimate.set_tasks(estimate.tasks() + seeds * blocks + 1);
-      estimate.set_reading_bytes(estimate.reading_bytes() +
-                                 heads * (seeds * samples * detection.metrics_size() * kBytesPerScore +
-                                          model.config.head_dim() * 8));
-      const int64_t cells = 1 + needles.context_lengths_size() * needles.depths_size();
+      estimate.set_tasks(estimate.tasks() + 1);
+      estimate.set_reading_bytes(estimate.reading_bytes() + heads * model.config.head_dim() * kBytesPerNorm);
       estimate.set_result_bytes(estimate.result_bytes() +
-                                seeds * (heads * cells * detection.metrics_size() + samples) * kBytesPerRow);
-      for (const int64_t length : needles.context_lengths()) {
-        flops += static_cast<double>(seeds * samples) / needles.context_lengths_size() *
-                 ForwardFlops(model, length);
-      }
+                                heads * (model.config.head_dim() + 1) * kBytesPerUtility);
     }
   }
+  AddNeedleStage(detection.needles(), seeds, facts.models, estimate);
   SetDeviceSeconds(flops, estimate);
   estimate.set_basis(absl::StrCat(estimate.basis(), "; realising the needles is not counted"));
   return estimate;

@@ -47,6 +47,11 @@ absl::StatusOr<SweepReadings> ReadRuns(const v1::RetrievalDetection& detection,
                                        std::span<const v1::ExperimentSpec> variants, const Context& context,
                                        StageReadings& readings);
 
+// Adds what makes resolved runs at each of `dtypes` too large: rows, tasks, or permutations that the server
+// makes of them (sweep_statistics.h). Paths start with `path`, the detection's.
+void CheckRunSizes(const v1::RetrievalDetection& detection, const std::string& path, int64_t dtypes,
+                   const v1::ExperimentSpec& spec, const Facts& facts, Problems& problems);
+
 v1::Estimate CostOfRuns(const v1::RetrievalDetection& detection, std::span<const v1::ExperimentSpec> variants,
                         const Facts& facts);
 

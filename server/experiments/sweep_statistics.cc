@@ -1,19 +1,10 @@
 #include "server/experiments/sweep_statistics.h"
 
 #include <algorithm>
-#include <iterator>
-#include <set>
 #include <utility>
 
 namespace ropelab::experiments {
 namespace {
-
-// Ascending, each once.
-std::set<double> ThresholdsOf(const v1::RetrievalDetection& detection) {
-  std::set<double> thresholds(std::begin(kReportedThresholds), std::end(kReportedThresholds));
-  thresholds.insert(detection.threshold());
-  return thresholds;
-}
 
 HeadScoreMap ScoresOf(const DetectionScores& scores, v1::Metric::Value metric) {
   HeadScoreMap map;

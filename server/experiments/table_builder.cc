@@ -159,4 +159,10 @@ TableBuilder StatisticsTable() {
                                                         {"undefined_because", v1::Column::TEXT, false}}));
 }
 
+TableBuilder SeriesTable() {
+  return TableBuilder("series", WithLeadingColumns({{"name", v1::Column::TEXT, true},
+                                                    {"x", v1::Column::REAL, true},
+                                                    {"y", v1::Column::REAL, false}}));
+}
+
 }  // namespace ropelab::experiments

@@ -44,5 +44,7 @@ class TableBuilder {
 std::vector<ColumnShape> WithLeadingColumns(std::vector<ColumnShape> columns);
 // The table `statistics`, with its columns.
 TableBuilder StatisticsTable();
+// The table `series`: y against x, by name.
+TableBuilder SeriesTable();
 
 }  // namespace ropelab::experiments

@@ -4,39 +4,14 @@
 #include <set>
 #include <tuple>
 
-#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "server/experiments/detection.h"
+#include "server/experiments/earlier_tables.h"
 #include "server/experiments/head_set_imported.h"
 #include "server/experiments/retrieval_labels.h"
 
 namespace ropelab::experiments {
 namespace {
-
-absl::StatusOr<const v1::TableSlice*> TableOf(const Context& context, const std::string& experiment,
-                                              const char* table) {
-  for (const EarlierExperiment& earlier : context.earlier) {
-    for (const v1::TableSlice& slice : earlier.tables) {
-      if (earlier.name == experiment && slice.table() == table) {
-        return &slice;
-      }
-    }
-  }
-  return absl::InternalError(absl::StrCat("experiment \"", experiment, "\" gave no table ", table));
-}
-
-absl::StatusOr<const v1::Column*> ColumnOf(const v1::TableSlice& table, const char* name) {
-  for (const v1::Column& column : table.columns()) {
-    if (column.name() == name) {
-      return &column;
-    }
-  }
-  return absl::InternalError(absl::StrCat("table ", table.table(), " has no column ", name));
-}
-
-bool IsNull(const v1::Column& column, int row) {
-  return column.null_size() > 0 && column.null(row);
-}
 
 v1::Metric::Value MetricOf(const v1::RetrievalHeads& set) {
   return set.has_metric() ? set.metric() : v1::Metric::ARGMAX;
@@ -61,7 +36,7 @@ absl::StatusOr<std::set<std::string>> MetricsOf(const v1::TableSlice& head_score
 absl::StatusOr<std::vector<Labelling>> OfRetrieval(const v1::UtilityTest& test, const Context& context) {
   const v1::RetrievalHeads& set = test.heads().retrieval();
   ROPELAB_ASSIGN_OR_RETURN(const v1::TableSlice* const table,
-                           TableOf(context, set.experiment(), "head_scores"));
+                           EarlierTable(context, set.experiment(), "head_scores"));
   ROPELAB_ASSIGN_OR_RETURN(const std::set<std::string> measured, MetricsOf(*table));
   std::set<double> thresholds(test.thresholds().begin(), test.thresholds().end());
   std::vector<Labelling> labellings;
@@ -131,7 +106,8 @@ std::vector<Labelling> OfImported(const v1::UtilityTest& test) {
 
 absl::StatusOr<HeadScoreMap> SlashScores(const std::string& experiment, const Context& context,
                                          const std::string& model, int64_t seed) {
-  ROPELAB_ASSIGN_OR_RETURN(const v1::TableSlice* const table, TableOf(context, experiment, "slash_heads"));
+  ROPELAB_ASSIGN_OR_RETURN(const v1::TableSlice* const table,
+                           EarlierTable(context, experiment, "slash_heads"));
   ROPELAB_ASSIGN_OR_RETURN(const v1::Column* const models, ColumnOf(*table, "model"));
   ROPELAB_ASSIGN_OR_RETURN(const v1::Column* const seeds, ColumnOf(*table, "seed"));
   ROPELAB_ASSIGN_OR_RETURN(const v1::Column* const layer, ColumnOf(*table, "layer"));
@@ -148,7 +124,8 @@ absl::StatusOr<HeadScoreMap> SlashScores(const std::string& experiment, const Co
 
 absl::StatusOr<HeadScoreMap> RetrievalScores(const std::string& experiment, const std::string& detector,
                                              const Context& context, const std::string& model, int64_t seed) {
-  ROPELAB_ASSIGN_OR_RETURN(const v1::TableSlice* const table, TableOf(context, experiment, "head_scores"));
+  ROPELAB_ASSIGN_OR_RETURN(const v1::TableSlice* const table,
+                           EarlierTable(context, experiment, "head_scores"));
   ROPELAB_ASSIGN_OR_RETURN(const v1::Metric::Value metric, MetricNamed(detector));
   ROPELAB_ASSIGN_OR_RETURN(const std::vector<HeadFigures> figures,
                            ReadHeadFigures(*table, model, seed, metric));

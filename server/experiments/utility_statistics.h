@@ -20,6 +20,11 @@
 
 namespace ropelab::experiments {
 
+// What the tests of one experiment may take: rows of `utilities`, and labels that are dealt out over all
+// permutations, some twenty minutes of one core.
+inline constexpr int64_t kMostUtilityRows = int64_t{1} << 24;
+inline constexpr double kMostLabels = 1e11;
+
 // By (layer, head); heads without a score are left out of correlations.
 using HeadScoreMap = std::map<std::pair<int64_t, int64_t>, double>;
 

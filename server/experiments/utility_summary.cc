@@ -1,6 +1,5 @@
 #include "server/experiments/utility_summary.h"
 
-#include <cmath>
 #include <map>
 #include <set>
 #include <tuple>
@@ -8,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/statistics/multiple.h"
+#include "server/statistics/spread.h"
 
 namespace ropelab::experiments {
 namespace {
@@ -24,22 +24,14 @@ struct Summary {
 
 PlacedStatistic MeanOf(const Summary& summary) {
   PlacedStatistic mean = {summary.place, summary.name, {}};
-  const double n = static_cast<double>(summary.values.size());
   mean.row.n = static_cast<int64_t>(summary.values.size());
   if (summary.values.empty()) {
     mean.row.because = summary.because;
     return mean;
   }
-  double sum = 0, sum_of_p = 0;
-  for (const double value : summary.values) {
-    sum += value;
-  }
-  for (const double p : summary.ps) {
-    sum_of_p += p;
-  }
-  mean.row.value = sum / n;
+  mean.row.value = statistics::SpreadOf(summary.values).mean;
   if (summary.ps.size() == summary.values.size()) {
-    mean.row.p = sum_of_p / n;
+    mean.row.p = statistics::SpreadOf(summary.ps).mean;
   }
   return mean;
 }
@@ -51,11 +43,7 @@ PlacedStatistic SdOf(const Summary& summary, const PlacedStatistic& mean) {
     sd.row.because = summary.values.empty() ? summary.because : "one seed alone defines it";
     return sd;
   }
-  double squares = 0;
-  for (const double value : summary.values) {
-    squares += (value - *mean.row.value) * (value - *mean.row.value);
-  }
-  sd.row.value = std::sqrt(squares / static_cast<double>(summary.values.size() - 1));
+  sd.row.value = statistics::SpreadOf(summary.values).sd;
   return sd;
 }
 

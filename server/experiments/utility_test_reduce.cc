@@ -16,12 +16,6 @@
 namespace ropelab::experiments {
 namespace {
 
-TableBuilder SeriesTable() {
-  return TableBuilder("series", WithLeadingColumns({{"name", v1::Column::TEXT, true},
-                                                    {"x", v1::Column::REAL, true},
-                                                    {"y", v1::Column::REAL, false}}));
-}
-
 // What the tests of one model and seed read.
 struct OneSet {
   const Utilities& utilities;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/experiments/head_set.h"
 #include "server/experiments/retrieval_labels.h"
+#include "server/experiments/utility_statistics.h"
 #include "server/experiments/utility_test.h"
 #include "server/statistics/permutation.h"
 
@@ -11,9 +12,6 @@ namespace ropelab::experiments {
 namespace {
 
 constexpr int kMostThresholds = 32;
-constexpr int64_t kMostRows = int64_t{1} << 24;
-// Labels that are dealt out, over all permutations: some twenty minutes of one core.
-constexpr double kMostLabels = 1e11;
 
 std::string At(const char* field) {
   return absl::StrCat("utility_test.", field);
@@ -54,7 +52,7 @@ void ResolveFigures(v1::UtilityTest& test, Problems& problems) {
     test.set_permutations(statistics::kPermutations);
   } else if (test.permutations() < 1 || test.permutations() > kMostPermutations) {
     problems.Add(At("permutations"), absl::StrCat(test.permutations()),
-                 absl::StrCat("is 1 to ", kMostPermutations, " permutations"));
+                 absl::StrCat("give 1 to ", kMostPermutations, " permutations"));
   }
   if (!test.has_fold_norm()) {
     test.set_fold_norm(false);
@@ -77,9 +75,10 @@ void CheckSizes(const v1::ExperimentSpec& spec, const Facts& facts, Problems& pr
     labels += static_cast<double>(heads) * static_cast<double>(spec.seeds_size() * labellings) *
               static_cast<double>(test.permutations());
   }
-  if (rows > kMostRows) {
-    problems.Add("models", absl::StrCat(facts.models.size(), " models"),
-                 absl::StrCat("give ", rows, " rows of utilities; at most ", kMostRows, ": fewer models"));
+  if (rows > kMostUtilityRows) {
+    problems.Add(
+        "models", absl::StrCat(facts.models.size(), " models"),
+        absl::StrCat("give ", rows, " rows of utilities; at most ", kMostUtilityRows, ": fewer models"));
   }
   if (labels > kMostLabels) {
     problems.Add(

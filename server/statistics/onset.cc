@@ -15,12 +15,6 @@ Onset BetweenLevels(double low, double high) {
 
 }  // namespace
 
-double Median(std::span<const double> values) {
-  std::vector<double> ascending(values.begin(), values.end());
-  std::sort(ascending.begin(), ascending.end());
-  return Quantile(ascending, 0.5);
-}
-
 std::vector<double> RunningMedian(std::span<const double> values, int64_t window) {
   const size_t width = static_cast<size_t>(window);
   if (values.size() < width) {

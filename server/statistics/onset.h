@@ -9,9 +9,6 @@
 
 namespace ropelab::statistics {
 
-// Of n > 0 values in any order; of an even count the mean of the middle two.
-double Median(std::span<const double> values);
-
 // The centred median of `window` (odd, > 0) values; where the window does not fit, the nearest one that does.
 // The values as they are where there are fewer than `window`.
 std::vector<double> RunningMedian(std::span<const double> values, int64_t window);

@@ -14,6 +14,12 @@ double Quantile(const std::vector<double>& ascending, double p) {
   return ascending[below] + share * (ascending[above] - ascending[below]);
 }
 
+double Median(std::span<const double> values) {
+  std::vector<double> ascending(values.begin(), values.end());
+  std::sort(ascending.begin(), ascending.end());
+  return Quantile(ascending, 0.5);
+}
+
 bool FiveNumbers::IsOutlier(double value) const {
   const double reach = 1.5 * (q3 - q1);
   return value < q1 - reach || value > q3 + reach;

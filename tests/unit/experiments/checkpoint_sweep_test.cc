@@ -138,6 +138,19 @@ TEST(CheckpointSweepResolve, NamesTheFieldThatIsWrong) {
                   "checkpoint_sweep.checkpoints[1].model: has 3 layers of 4 heads of 16, but")));
 }
 
+TEST(CheckpointSweepResolve, WhatTheServerMakesOfItIsBounded) {
+  std::vector<ModelFacts> models = Checkpoints(3);
+  for (ModelFacts& model : models) {
+    model.config.set_layers(1024);
+    model.config.set_query_heads(4096);
+  }
+  EXPECT_THAT(ProblemsOf(SpecOf(models), FakeCatalogue(models)),
+              testing::UnorderedElementsAre(
+                  testing::StartsWith("checkpoint_sweep.detection.needles: over all metrics, cells and the"),
+                  testing::StartsWith("checkpoint_sweep.checkpoints: give 213909504 rows of utilities"),
+                  testing::StartsWith("seeds: over all heads, models, metrics and thresholds deal out")));
+}
+
 TEST(CheckpointSweepResolve, AStudysDtypeIsTakenOverAndItsModelIsNot) {
   const std::vector<ModelFacts> models = Checkpoints(2);
   v1::StudySpec study;

@@ -64,6 +64,7 @@ TEST(HeadSet, TheBestAreByScoreAndOfATieTheFirst) {
               ElementsAre(NamedHead{0, 1, 3}, NamedHead{1, 0, 2}));
   EXPECT_EQ(Heads("slash_dominant { experiment: 'detect' top: 9 }").size(), 3u);
   EXPECT_EQ(Heads("slash_dominant { experiment: 'detect' top_share: 0.34 }").size(), 2u);
+  EXPECT_EQ(Heads("slash_dominant { experiment: 'detect' top_share: 1e-12 }").size(), 1u);
 }
 
 TEST(HeadSet, AListIsSorted) {

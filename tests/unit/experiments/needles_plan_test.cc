@@ -184,5 +184,19 @@ TEST(NeedleSamplesTable, HoldsKeptSamplesAsRealisedAndDroppedOnesBare) {
   }
 }
 
+TEST(NeedleSamples, AreInSqlUnlessTheyAreTooMany) {
+  NeedleSamplesTable few, many;
+  for (int64_t i = 0; i < 262145; ++i) {
+    v1::NeedleSample sample;
+    sample.set_index(i);
+    many.AddDropped("toy", "FLOAT32", "c", 42, sample);
+    if (i < 3) {
+      few.AddDropped("toy", "FLOAT32", "c", 42, sample);
+    }
+  }
+  EXPECT_TRUE(few.Finish().whole_in_sql);
+  EXPECT_FALSE(many.Finish().whole_in_sql);
+}
+
 }  // namespace
 }  // namespace ropelab::experiments

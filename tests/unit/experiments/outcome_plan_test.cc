@@ -267,6 +267,30 @@ TEST(OutcomePlan, TheModelAsItIsHasATaskOfItsOwnAndTheOthersGoInPortions) {
   EXPECT_TRUE(PlanOf(experiment, context, 2, none).empty());
 }
 
+// At submit one head is counted; five are found.
+TEST(OutcomePlan, WhatTheFoundHeadsMakeOfItIsBounded) {
+  const ResolvedExperiment experiment = OfStudy(
+      OutcomeSpec("per_head_patch", "conditions: [LOWEST_FREQUENCY, RANDOM_DIMS] random_dims { draws: 900 }",
+                  Found("threshold: 0.05"),
+                  "context_lengths: 128 depths: 0.5 samples_per_cell: 1000 haystack { generated {} }"));
+  FakeReadings none;
+  const auto plan = FindKind("per_head_patch")->experiment->Plan(experiment.resolved, Detected(), 1, none);
+  EXPECT_EQ(plan.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(plan.status().message(), HasSubstr("make over 1048576 answers; fewer samples"));
+}
+
+TEST(OutcomeCost, SaysThatHeadsAreStillToBeFound) {
+  for (const char* kind : {"knockout", "low_rank"}) {
+    const std::string more = kind == std::string("low_rank")
+                                 ? "ranks: 1 perplexity { prompts { generated { count: 8 tokens: 64 } } }"
+                                 : "perplexity { prompts { generated { count: 8 tokens: 64 } } }";
+    const ResolvedExperiment experiment = OfStudy(OutcomeSpec(kind, more, Found()));
+    const v1::Estimate estimate =
+        FindKind(kind)->experiment->Cost(experiment.resolved, Facts{{PatchModel()}, {}});
+    EXPECT_THAT(estimate.basis(), HasSubstr("as if heads were found; tokenizing is not counted")) << kind;
+  }
+}
+
 TEST(OutcomePlan, UtilitiesAreMeasuredFirstAndOnlyWhereTheyAreAskedFor) {
   const ResolvedExperiment experiment =
       Resolved(OutcomeSpec("patch", "conditions: HIGHEST_UTILITY"), PatchCatalogue());

@@ -42,6 +42,15 @@ TEST(PrecisionTestResolve, NamesTheFieldThatIsWrong) {
       testing::ElementsAre("dtype: precision_test loads the weights in its own dtypes; leave it out"));
 }
 
+TEST(PrecisionTestResolve, EveryDtypeCountsAgainstWhatTheServerMakesOfIt) {
+  ModelFacts model = ReadingModel();
+  model.config.set_layers(1024);
+  model.config.set_query_heads(512);  // 8.9 million rows of utilities a dtype
+  EXPECT_THAT(ProblemsOf(kSpec, FakeCatalogue({model})),
+              testing::UnorderedElementsAre(testing::StartsWith("models: give 17825792 rows of utilities"),
+                                            testing::StartsWith("seeds: over all heads")));
+}
+
 TEST(PrecisionTestResolve, AStudysDtypeIsNotForIt) {
   v1::Submission submission;
   submission.mutable_study()->set_dtype(v1::Dtype::BFLOAT16);

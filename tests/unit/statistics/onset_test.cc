@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "server/statistics/quantiles.h"
+
 namespace ropelab::statistics {
 namespace {
 
