@@ -152,7 +152,8 @@ void CheckReferences(const std::vector<v1::ExperimentSpec>& resolved, size_t ind
         }
       }
       problems.Add(reference.Field(), reference.experiment,
-                   names.empty() ? "is no experiment of this submission: submit both as one study"
+                   names.empty() ? "is no experiment of this submission: submit both as one study (what an "
+                                   "earlier one measured is not measured again)"
                                  : absl::StrCat("is no other experiment of this study; it has ",
                                                 absl::StrJoin(names, ", ")));
       continue;

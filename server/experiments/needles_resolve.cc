@@ -67,7 +67,8 @@ void ResolveDepths(v1::Needles& needles, const std::string& path, const NeedleDe
   for (int i = 0; i < depths.size(); ++i) {
     const std::string at = absl::StrCat(path, ".depths[", i, "]");
     if (!(depths[i] >= 0 && depths[i] <= 1)) {
-      problems.Add(at, absl::StrCat(depths[i]), "is 0 (all text after the needle) to 1 (all before it)");
+      problems.Add(at, absl::StrCat(depths[i]),
+                   "a depth is 0 (all text after the needle) to 1 (all before it)");
     } else if (!distinct.insert(static_cast<int64_t>(std::floor(depths[i] * 1e6 + 0.5))).second) {
       problems.Add(at, absl::StrCat(depths[i]),
                    "stands there twice, to a millionth; name each depth once, or ask for more "
@@ -110,7 +111,7 @@ void CheckCode(const v1::Needles& needles, const std::string& path, Problems& pr
   }
   if (needles.code_length() < 1 || needles.code_length() > kLongestCode) {
     problems.Add(path + ".code_length", absl::StrCat(needles.code_length()),
-                 absl::StrCat("is 1 to ", kLongestCode, " characters"));
+                 absl::StrCat("a code has 1 to ", kLongestCode, " characters"));
   }
 }
 
@@ -149,8 +150,8 @@ void CheckSize(const v1::Needles& needles, const std::string& path, const v1::Ex
   const double samples = cells * static_cast<double>(needles.samples_per_cell());
   if (needles.samples_per_cell() < 1 || samples > static_cast<double>(kMostPrompts)) {
     problems.Add(path + ".samples_per_cell", absl::StrCat(needles.samples_per_cell()),
-                 absl::StrCat("is at least 1, and the samples of all cells together are at most ",
-                              kMostPrompts, "; here are ", needles.context_lengths_size(), " lengths and ",
+                 absl::StrCat("give at least 1; the samples of all cells together are at most ", kMostPrompts,
+                              "; here are ", needles.context_lengths_size(), " lengths and ",
                               needles.depths_size(), " depths"));
     return;
   }

@@ -23,7 +23,7 @@ void ResolveDraws(v1::ControlHeads& control, const std::string& path, Problems& 
   }
   if (DrawsOf(control) < least || DrawsOf(control) > kMostDraws) {
     problems.Add(absl::StrCat(path, ".", ControlName(control), ".draws"), absl::StrCat(DrawsOf(control)),
-                 absl::StrCat("is ", least, " to ", kMostDraws, " draws"));
+                 absl::StrCat("give ", least, " to ", kMostDraws, " draws"));
   }
 }
 

@@ -107,7 +107,7 @@ void CheckDims(int64_t dims, const std::string& path, bool whole_pairs, const Fa
       absl::StrAppend(&would, would.empty() ? "" : " or ", count);
     }
     problems.Add(path, absl::StrCat(dims),
-                 absl::StrCat("of the dimensions of a head of model ", model.name, "; ",
+                 absl::StrCat("a head of model ", model.name, " has ", head_dim, " dimensions; ",
                               Rule(whole_pairs, head_dim), "; ", would, " would do"));
     return;
   }

@@ -82,12 +82,12 @@ TEST(NeedlesResolve, RefusesByField) {
        "most 1024; name lengths up to 960"},
       {"context_lengths: [256, 256]" + haystack, "kind.needles.context_lengths[1]: stands there twice"},
       {"context_lengths: 15" + haystack, "kind.needles.context_lengths[0]: is 16 to"},
-      {"depths: [0.5, 1.5]" + haystack, "kind.needles.depths[1]: is 0"},
-      {"depths: nan" + haystack, "kind.needles.depths[0]: is 0"},
+      {"depths: [0.5, 1.5]" + haystack, "kind.needles.depths[1]: a depth is 0"},
+      {"depths: nan" + haystack, "kind.needles.depths[0]: a depth is 0"},
       {"depths: [0.5, 0.5000001]" + haystack, "kind.needles.depths[1]: stands there twice, to a millionth"},
       {"samples_per_cell: 0" + haystack, "kind.needles.samples_per_cell: is at least 1"},
       {"samples_per_cell: 250001" + haystack,
-       "kind.needles.samples_per_cell: is at least 1, and the samples of all cells together are at most "
+       "kind.needles.samples_per_cell: give at least 1; the samples of all cells together are at most "
        "1000000"},
       {"samples_per_cell: 9223372036854775807" + haystack, "kind.needles.samples_per_cell: is at least 1"},
       {"needle_text: 'the code'" + haystack, "kind.needles.needle_text: holds the word CODE exactly once"},
@@ -96,8 +96,8 @@ TEST(NeedlesResolve, RefusesByField) {
       {"code_alphabet: 'A'" + haystack, "kind.needles.code_alphabet: holds at least 2"},
       {"code_alphabet: 'ABA'" + haystack, "kind.needles.code_alphabet: holds at least 2"},
       {"code_alphabet: 'A B'" + haystack, "kind.needles.code_alphabet: holds at least 2"},
-      {"code_length: 0" + haystack, "kind.needles.code_length: is 1 to 64"},
-      {"code_length: 65" + haystack, "kind.needles.code_length: is 1 to 64"},
+      {"code_length: 0" + haystack, "kind.needles.code_length: a code has 1 to 64"},
+      {"code_length: 65" + haystack, "kind.needles.code_length: a code has 1 to 64"},
       {"chat: true" + haystack, "kind.needles.chat: a tokenizer's chat template"},
   };
   for (const auto& [needles, problem] : refusals) {

@@ -1,4 +1,5 @@
 // What knockouts, patches and their sweeps may say, and what is written where they say nothing.
+#include "absl/strings/str_cat.h"
 #include "outcome_fakes.h"
 
 namespace ropelab::experiments {
@@ -101,12 +102,19 @@ TEST(OutcomeResolve, RefusesByField) {
   const std::pair<std::string, const char*> refusals[] = {
       {OutcomeSpec("knockout", "", ""), "knockout.heads: name the heads"},
       {OutcomeSpec("knockout", "controls { random { draws: 9 } }"),
-       "knockout.controls[0].random.draws: is 10 to 1000 draws"},
+       "knockout.controls[0].random.draws: give 10 to 1000 draws"},
       {OutcomeSpec("knockout", "", all_of_a_layer), "knockout.controls[0].random: of model toy 3 others are"},
       {OutcomeSpec("knockout", "positions: ALL position_range { first: 0 last: 3 }"),
        "knockout.positions: excludes position_range"},
       {OutcomeSpec("knockout", "position_range { first: 5 last: 3 }"),
        "knockout.position_range: is first and last position"},
+      {OutcomeSpec("knockout", "position_range { first: 128 last: 130 }"),
+       "knockout.position_range: begins behind the prompts of 128 tokens"},
+      {OutcomeSpec(
+           "patch",
+           "position_range { first: 64 last: 70 } perplexity { prompts { generated { count: 8 tokens: "
+           "64 } } }"),
+       "patch.position_range: begins behind a prompt of perplexity.prompts, of 64 tokens"},
       {OutcomeSpec("knockout",
                    "positions: QUESTION perplexity { prompts { generated { count: 8 tokens: 64 } } }"),
        "knockout.perplexity: plain text has no question"},
@@ -115,14 +123,14 @@ TEST(OutcomeResolve, RefusesByField) {
        "patch.controls[0].layer_matched: of model toy layer 0 has 0"},
       {OutcomeSpec("patch", "dims: 2 dims_share: 0.125"), "patch.dims: excludes dims_share"},
       {OutcomeSpec("patch", "dims: 3"),
-       "patch.dims: of the dimensions of a head of model toy; conditions by "
+       "patch.dims: a head of model toy has 16 dimensions; conditions by "
        "frequency take whole pairs: an even number, 2 to 16; 2 or 4 would do"},
       {OutcomeSpec("patch", "dims: 18 "), "16 would do"},
       {OutcomeSpec("patch", "conditions: [LOWEST_FREQUENCY, LOWEST_FREQUENCY]"),
        "patch.conditions[1]: is named twice"},
       {OutcomeSpec("patch", "conditions: LOWEST_FREQUENCY random_dims {}"),
        "patch.random_dims: says how RANDOM_DIMS are drawn"},
-      {OutcomeSpec("patch", "random_dims { draws: 0 }"), "patch.random_dims.draws: is 1 to 1000 draws"},
+      {OutcomeSpec("patch", "random_dims { draws: 0 }"), "patch.random_dims.draws: give 1 to 1000 draws"},
       {OutcomeSpec("dose_sweep", "dims_shares: [0.125, 0.1]"), "dose_sweep.dims_shares[1]: gives 1.6"},
       {OutcomeSpec("dose_sweep", "dims_shares: [0.125, 0.125]"), "dose_sweep.dims_shares[1]: stands there"},
       {OutcomeSpec("coverage_sweep", "coverages: [0, 0.5]"), "coverage_sweep.coverages[0]: a coverage is"},
@@ -137,6 +145,30 @@ TEST(OutcomeResolve, RefusesByField) {
   for (const auto& [spec, problem] : refusals) {
     EXPECT_THAT(ProblemsOf(spec, PatchCatalogue()), ElementsAre(HasSubstr(problem))) << spec;
   }
+}
+
+// A count of conditions that wraps around would pass for a small one.
+TEST(OutcomeResolve, NoSetIsTakenForMoreHeadsThanTheModelHas) {
+  Problems problems;
+  const std::string detect = "experiments { name: 'd' model: 'toy' retrieval_detection { needles { " +
+                             std::string(kTenNeedles) + " } } } experiments { ";
+  const ResolvedSubmission study = ResolveSubmission(
+      StudyOf(detect +
+              OutcomeSpec("per_head_patch", "conditions: [LOWEST_FREQUENCY, HIGHEST_FREQUENCY]",
+                          "retrieval { experiment: 'd' top: 9223372036854775807 }") +
+              " }"),
+      PatchCatalogue(), problems);
+  ASSERT_THAT(problems.problems(), IsEmpty());
+  EXPECT_THAT(study.experiments[1].estimate.basis(), HasSubstr("17 conditions"));
+}
+
+TEST(OutcomeResolve, TooManyConditionsAreBlamedOnWhatMakesThem) {
+  std::string coverages = "coverages: [";
+  for (int i = 1; i < 3000; ++i) {
+    absl::StrAppend(&coverages, i > 1 ? ", " : "", i / 3000.0);
+  }
+  EXPECT_THAT(ProblemsOf(OutcomeSpec("coverage_sweep", coverages + "]"), PatchCatalogue()),
+              ElementsAre(HasSubstr("coverage_sweep.coverages: with every draw")));
 }
 
 TEST(OutcomeResolve, ConditionsWithoutFrequenciesTakeSingleDimensions) {

@@ -60,7 +60,7 @@ TEST(UtilityTest, RefusesWhatItCannotTest) {
   EXPECT_THAT(ProblemsOf(Lone(list + "thresholds: 0.1")),
               ElementsAre(HasSubstr("utility_test.thresholds: a listed set has no scores")));
   EXPECT_THAT(ProblemsOf(Lone(list + "permutations: 0")),
-              ElementsAre("utility_test.permutations: is 1 to 1000000 permutations"));
+              ElementsAre("utility_test.permutations: give 1 to 1000000 permutations"));
   EXPECT_THAT(ProblemsOf(Lone("")), ElementsAre(HasSubstr("utility_test.heads: ")));
   EXPECT_THAT(ProblemsOf(Lone("heads { list { head { layer: 2 head: 0 } } }")),
               ElementsAre(HasSubstr("utility_test.heads.list.head[0]: model toy has layers 0 to 1")));
