@@ -138,6 +138,10 @@ absl::StatusOr<std::vector<ImportedScores::Head>> ParseHeadScores(const std::str
                                                    kLargestHeadScores,
                                                    ": give fewer scores a head, or their mean alone"));
   }
+  // The parser takes a NUL for the end, and would leave unread what follows.
+  if (content.find('\0') != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("holds a NUL byte, so it is no text; ", kShape));
+  }
   Reader reader;
   if (!nlohmann::json::sax_parse(content, &reader)) {
     return absl::InvalidArgumentError(reader.problem);

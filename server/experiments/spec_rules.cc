@@ -159,7 +159,9 @@ std::vector<ModelFacts> ResolveModels(v1::ExperimentSpec& spec, const Kind* kind
     const std::string typed = spec.models(i);
     absl::StatusOr<ModelFacts> model = FindModel(known, typed);
     if (!model.ok()) {
-      problems.Add(path, typed, std::string(model.status().message()));
+      problems.Add(
+          path, typed,
+          absl::StrCat(typed.empty() ? "name the model: " : "", std::string(model.status().message())));
     } else if (!seen.insert(absl::StrCat(model->name, "@", model->config_hash, "@", model->weights_hash))
                     .second) {
       problems.Add(path, typed, "is named twice; name each model once");

@@ -63,6 +63,8 @@ TEST(Submission, AnUnknownModelIsRefusedWithTheKnownNames) {
 
 TEST(Submission, AModelMustBeNamed) {
   EXPECT_THAT(ProblemsOf(kDetect), ElementsAre(HasSubstr("model: name the model to measure")));
+  EXPECT_THAT(ProblemsOf(With("models: ['toy', '']")),
+              ElementsAre(HasSubstr("models[1]: name the model: known: ")));
 }
 
 TEST(Submission, ModelAndModelsExcludeEachOther) {
