@@ -277,6 +277,8 @@ class Conditions(unittest.TestCase):
         self.assertAlmostEqual(float(rows["frequency_effect.over_seeds"]["value"]), effect, delta=1e-12)
         gaps = [accuracy["layer_matched_control", str(draw)] - accuracy["lowest_frequency", ""] for draw in range(2)]
         self.assertAlmostEqual(float(rows["head_specificity_gap"]["value"]), statistics.median(gaps), delta=1e-12)
+        # Three heads of three groups of three: their keys are those of nine.
+        self.assertEqual((float(rows["key_edit_heads"]["value"]), int(rows["key_edit_heads"]["n"])), (9, len(HEADS)))
         drop = (accuracy["baseline", ""] - accuracy["lowest_frequency", ""]) / accuracy["baseline", ""]
         self.assertAlmostEqual(float(rows["recall_drop"]["value"]), drop, delta=1e-12)
         ratio = rows["specificity_ratio"]

@@ -1,4 +1,7 @@
 // What the tables of knockouts, patches and sweeps hold, against values worked by hand.
+#include <set>
+#include <string>
+
 #include "outcome_fakes.h"
 
 namespace ropelab::experiments {
@@ -235,6 +238,49 @@ TEST(OutcomeReduce, TheHeadsOfTheWorstDrawAreNamed) {
   // L1H0 uses the key of L1H1, which is named.
   EXPECT_EQ(RealAt(statistics, Statistic("shares_kv_group.random.L1H0"), "value"), 2);
   EXPECT_EQ(IntegerAt(statistics, Statistic("shares_kv_group.random.L1H0"), "n"), 10);
+}
+
+// Heads 0, 1 and 2, 3 of a layer share their keys.
+TEST(OutcomeReduce, AnEditOfKeysSaysHowManyHeadsItTouches) {
+  const auto touched = [](const std::string& fields, const std::string& heads, const std::string& kind) {
+    const auto results = RunOutcomes(OutcomeSpec(kind, "conditions: LOWEST_FREQUENCY " + fields, heads),
+                                     [](const v1::Condition&, int64_t) { return true; });
+    EXPECT_TRUE(results.ok()) << results.status();
+    std::string rows;
+    const Table& statistics = TableNamed(*results, "statistics");
+    for (int row = 0; row < static_cast<int>(statistics.slice.rows()); ++row) {
+      const std::string name = TextAt(statistics, "name", row);
+      if (name.rfind("key_edit_heads", 0) == 0) {
+        rows += name + "=" + TextAt(statistics, "value", row) + "/" + TextAt(statistics, "n", row) + " ";
+      }
+    }
+    return rows;
+  };
+  constexpr char kGroup[] = "list { head { layer: 0 head: 2 } head { layer: 0 head: 3 } }";
+  EXPECT_EQ(touched("target: KEY", kTwoHeads, "patch"), "key_edit_heads=4/2 ");
+  EXPECT_EQ(touched("target: BOTH", kGroup, "patch"), "key_edit_heads=2/2 ");
+  EXPECT_EQ(touched("target: QUERY", kTwoHeads, "patch"), "");
+  EXPECT_EQ(touched("target: KEY", kGroup, "per_head_patch"),
+            "key_edit_heads.L0H2=2/1 key_edit_heads.L0H3=2/1 ");
+}
+
+// Of a head that is patched alone only the other head of its group shares a key, whatever else the set holds.
+TEST(OutcomeReduce, AHeadPatchedAloneSharesItsOwnKeyOnly) {
+  const auto results = RunOutcomes(
+      OutcomeSpec("per_head_patch", "conditions: HIGHEST_FREQUENCY controls { layer_matched { draws: 40 } }",
+                  "list { head { layer: 0 head: 0 } head { layer: 0 head: 2 } }"),
+      [](const v1::Condition&, int64_t) { return true; });
+  ASSERT_TRUE(results.ok()) << results.status();
+  const Table& statistics = TableNamed(*results, "statistics");
+  std::set<std::string> shared;
+  for (int row = 0; row < static_cast<int>(statistics.slice.rows()); ++row) {
+    const std::string name = TextAt(statistics, "name", row);
+    if (name.rfind("shares_kv_group", 0) == 0) {
+      shared.insert(name);
+    }
+  }
+  EXPECT_THAT(shared, testing::ElementsAre("shares_kv_group.layer_matched.L0H1.L0H0",
+                                           "shares_kv_group.layer_matched.L0H3.L0H2"));
 }
 
 TEST(OutcomeReduce, ADoseHasItsOwnStatistics) {
