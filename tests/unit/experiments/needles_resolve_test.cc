@@ -85,11 +85,11 @@ TEST(NeedlesResolve, RefusesByField) {
       {"depths: [0.5, 1.5]" + haystack, "kind.needles.depths[1]: a depth is 0"},
       {"depths: nan" + haystack, "kind.needles.depths[0]: a depth is 0"},
       {"depths: [0.5, 0.5000001]" + haystack, "kind.needles.depths[1]: stands there twice, to a millionth"},
-      {"samples_per_cell: 0" + haystack, "kind.needles.samples_per_cell: is at least 1"},
+      {"samples_per_cell: 0" + haystack, "kind.needles.samples_per_cell: give at least 1"},
       {"samples_per_cell: 250001" + haystack,
        "kind.needles.samples_per_cell: give at least 1; the samples of all cells together are at most "
        "1000000"},
-      {"samples_per_cell: 9223372036854775807" + haystack, "kind.needles.samples_per_cell: is at least 1"},
+      {"samples_per_cell: 9223372036854775807" + haystack, "kind.needles.samples_per_cell: give at least 1"},
       {"needle_text: 'the code'" + haystack, "kind.needles.needle_text: holds the word CODE exactly once"},
       {"needle_text: 'CODE, CODE'" + haystack, "kind.needles.needle_text: holds the word CODE exactly once"},
       {"question_text: ''" + haystack, "kind.needles.question_text: has 1 to 4096 bytes"},
