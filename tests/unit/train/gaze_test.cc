@@ -34,8 +34,9 @@ TEST(GazeTest, WatchesRowsAfterTheNeedleThatDoNotContinueIt) {
   needles[2] = needles[3] = asked[25] = asked[26] = 1;
   const Gaze gaze = DrawGaze(Batch(needles, asked), stream);
   EXPECT_EQ(Watched(gaze, 0, 32), (std::vector<int64_t>{25, 26}));
-  EXPECT_EQ(Watched(gaze, 32, 64), (std::vector<int64_t>{20, 21, 22, 23, 24, 27, 28, 29}));
-  EXPECT_EQ(gaze.needles.sum().item<double>(), 2 + 16);
+  EXPECT_EQ(Watched(gaze, 32, 64), (std::vector<int64_t>{7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17,
+                                                         18, 19, 20, 21, 22, 23, 24, 27, 28, 29}));
+  EXPECT_EQ(gaze.needles.sum().item<double>(), 2 + 3);
   EXPECT_NEAR(gaze.weights.sum().item<double>(), 2, 1e-6);
   EXPECT_NEAR(gaze.weights[0][0].item<double>(), 0.5, 1e-6);
 }
