@@ -11,7 +11,7 @@
 namespace ropelab::client {
 namespace {
 
-absl::Status Wrong(const std::string& condition, const std::string& problem) {
+absl::Status WrongCondition(const std::string& condition, const std::string& problem) {
   return absl::InvalidArgumentError(absl::StrCat("--where ", condition, ": ", problem));
 }
 
@@ -25,8 +25,8 @@ void Unmark(const v1::Column& column, const Values& values, const Value& wanted,
 // Unmarks the rows in which `column` does not hold `value`.
 absl::Status Compare(const v1::Column& column, const std::string& value, std::vector<bool>* kept) {
   const auto wrong = [&](const std::string& holds) {
-    return Wrong(absl::StrCat(column.name(), "=", value),
-                 absl::StrCat("the column holds ", holds, "; nothing after = asks for empty cells"));
+    return WrongCondition(absl::StrCat(column.name(), "=", value),
+                          absl::StrCat("the column holds ", holds, "; nothing after = asks for empty cells"));
   };
   if (value.empty()) {
     for (int row = 0; row < static_cast<int>(kept->size()); ++row) {
@@ -80,7 +80,7 @@ absl::StatusOr<RowFilter> RowFilter::Parse(const std::vector<std::string>& condi
   for (const std::string& condition : conditions) {
     const size_t equals = condition.find('=');
     if (equals == std::string::npos || equals == 0) {
-      return Wrong(condition, "is not COLUMN=VALUE, as in retrieval=true");
+      return WrongCondition(condition, "is not COLUMN=VALUE, as in retrieval=true");
     }
     filter.conditions_.emplace_back(condition.substr(0, equals), condition.substr(equals + 1));
   }
@@ -97,8 +97,8 @@ absl::Status RowFilter::Apply(v1::TableSlice* slice) const {
       absl::StrAppend(&names, names.empty() ? "" : ", ", column.name());
     }
     if (found == nullptr) {
-      return Wrong(absl::StrCat(name, "=", value),
-                   absl::StrCat("the table has no column \"", name, "\"; it has ", names));
+      return WrongCondition(absl::StrCat(name, "=", value),
+                            absl::StrCat("the table has no column \"", name, "\"; it has ", names));
     }
     ROPELAB_RETURN_IF_ERROR(Compare(*found, value, &kept));
   }

@@ -17,6 +17,16 @@ function(ropelab_library name)
   target_compile_options(${name} PRIVATE ${ROPELAB_WARNINGS})
   target_link_libraries(${name} PUBLIC ${ARGN})
   ropelab_sanitize(${name})
+  ropelab_batches(${name})
+endfunction()
+
+# ropelab_batches(name): with ROPELAB_BATCHES the compiler takes several files of a target at once, so that what they all include is
+# parsed and instantiated once: about half the time of a clean build. Names in unnamed namespaces must then differ within a folder. Presets
+# without it (debug, tsan, engine) show that each file includes what it uses.
+function(ropelab_batches name)
+  if(ROPELAB_BATCHES)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  endif()
 endfunction()
 
 # ropelab_binary(name source dependency...)
@@ -46,6 +56,7 @@ function(ropelab_unit_tests folder)
   target_compile_definitions(${name} PRIVATE
     ROPELAB_SOURCE_DIR="${CMAKE_SOURCE_DIR}" ROPELAB_FIXTURES_DEFAULT="${CMAKE_SOURCE_DIR}/../shared/fixtures")
   ropelab_sanitize(${name})
+  ropelab_batches(${name})
   if(unit_HEADERS)
     ropelab_use_headers(${name} ${unit_HEADERS})
   endif()

@@ -9,7 +9,7 @@ namespace ropelab::api {
 namespace {
 
 constexpr char kProblemsPayload[] = "ropelab.v1.ValidateResponse";
-constexpr size_t kMessageBytes = 2000;
+constexpr size_t kStatusBytes = 2000;
 constexpr size_t kDetailBytes = 2500;  // base64 makes a third more of it
 
 // Cuts at a character's start, so that UTF-8 stays whole.
@@ -37,7 +37,7 @@ absl::Status ProblemsStatus(const std::vector<v1::FieldProblem>& problems) {
   size_t told = 0;
   for (const v1::FieldProblem& problem : problems) {
     const std::string line = Line(problem);
-    if (told > 0 && message.size() + line.size() > kMessageBytes - 100) {
+    if (told > 0 && message.size() + line.size() > kStatusBytes - 100) {
       break;
     }
     absl::StrAppend(&message, told > 0 ? "\n" : "", line);
@@ -80,12 +80,12 @@ grpc::Status ToGrpc(const absl::Status& status) {
     return grpc::Status(grpc::StatusCode::INTERNAL,
                         Cut(absl::StrCat("the server cannot read or write its data: ", message,
                                          "; see its disk and its log, then try again"),
-                            kMessageBytes));
+                            kStatusBytes));
   }
   if (absl::IsUnavailable(status)) {
     details = kFromServer;
   }
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), Cut(message, kMessageBytes), details);
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), Cut(message, kStatusBytes), details);
 }
 
 }  // namespace ropelab::api

@@ -3,7 +3,8 @@ on models whose heads look at digits
   - with one worker, undisturbed;
   - with three, undisturbed;
   - in ROUNDS rounds with three, while workers and the server are killed (killing.py),
-each in a new data folder and with the same --threads, and compares the csv of every table, byte for byte.
+each in a new data folder and with the same --threads, and compares the csv of every table, byte for byte. With --trained the study runs as
+it stands on the model that ships, needle-tiny itself, and no checkpoint sweep.
 """
 
 import argparse
@@ -17,12 +18,16 @@ from harness import SOURCE, Lab
 
 # Tables that the study must have, or a run compares less than it says.
 TABLES = {"head_scores", "needle_samples", "utilities", "conditions", "outcomes", "comparisons", "series", "statistics"}
+TRAINING = {"series"}  # of the checkpoint sweep alone
 STEPS = [0, 1, 0, 1, 3, 3]  # heads that look at digits, checkpoint by checkpoint
 
 
+def study():
+    return (SOURCE / "studies/retrieval/all.textproto").read_text()
+
+
 def spec(samples):
-    text = (SOURCE / "studies/retrieval/all.textproto").read_text()
-    text = re.sub(r"samples_per_cell: \d+", f"samples_per_cell: {samples}", text)
+    text = re.sub(r"samples_per_cell: \d+", f"samples_per_cell: {samples}", study())
     points = " ".join(f'checkpoints {{ model: "step-{i}" }}' for i in range(len(STEPS)))
     return text + f"""experiments {{
   name: "training"
@@ -31,7 +36,7 @@ def spec(samples):
 """
 
 
-def digests(lab, experiments):
+def digests(lab, experiments, expected=TABLES):
     """SHA-256 over the csv of every table of all experiments."""
     whole = hashlib.sha256()
     tables = set()
@@ -41,7 +46,7 @@ def digests(lab, experiments):
             assert len(text.splitlines()) > 1, f"{name} of {experiment} is empty"
             whole.update(name.encode() + b"\n" + text)
             tables.add(name)
-    assert tables == TABLES, TABLES ^ tables
+    assert tables == expected, expected ^ tables
     return (whole.hexdigest(),)
 
 
@@ -57,8 +62,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_options(parser, rounds=5, seconds=30, worker_hits=8, server_hits=3)
     parser.add_argument("--samples", type=int, default=64, help="per context length and depth, of every experiment")
+    parser.add_argument("--trained", action="store_true", help="all.textproto on needle-tiny itself; minutes a run")
     options = parser.parse_args()
-    one, problems = compare(Runs(spec(options.samples), lambda flags: make_lab(flags, options.threads), digests), options)
+    if options.trained:
+        runs = Runs(study(), lambda flags: Lab(SOURCE / "models", server_flags=flags, worker_flags=["--threads", str(options.threads)]),
+                    lambda lab, experiments: digests(lab, experiments, TABLES - TRAINING))
+    else:
+        runs = Runs(spec(options.samples), lambda flags: make_lab(flags, options.threads), digests)
+    one, problems = compare(runs, options)
     print("\n".join(problems) if problems else f"{options.rounds} rounds, one digest: {one[0]}")
     sys.exit(1 if problems else 0)
 

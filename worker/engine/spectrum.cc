@@ -12,7 +12,7 @@ namespace ropelab::engine {
 namespace {
 
 // Columns of X that one thread takes against as many others.
-constexpr int64_t kTile = 256;
+constexpr int64_t kGramTile = 256;
 
 // Inside a parallel region BLAS and LAPACK keep to the calling thread; a single item would be run outside of
 // one, hence at least two.
@@ -38,9 +38,9 @@ struct Tile {
 // The upper half of [n, n].
 std::vector<Tile> TilesOf(int64_t n) {
   std::vector<Tile> tiles;
-  for (int64_t row = 0; row < n; row += kTile) {
-    for (int64_t column = row; column < n; column += kTile) {
-      tiles.push_back({row, column, std::min(kTile, n - row), std::min(kTile, n - column)});
+  for (int64_t row = 0; row < n; row += kGramTile) {
+    for (int64_t column = row; column < n; column += kGramTile) {
+      tiles.push_back({row, column, std::min(kGramTile, n - row), std::min(kGramTile, n - column)});
     }
   }
   return tiles;

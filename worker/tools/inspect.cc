@@ -18,7 +18,7 @@
 namespace ropelab::tools {
 namespace {
 
-struct Flags {
+struct InspectFlags {
   std::string model, token_ids, token_ids_file, spec, out;
   std::string dump = "logits";
   std::string dtype;  // empty: the spec's, else float32
@@ -76,7 +76,7 @@ absl::StatusOr<at::ScalarType> ChooseDtype(const std::string& flag, const v1::Ex
 }
 
 // Everything that a mistake in the command line or the spec can spoil.
-absl::StatusOr<Request> ReadRequest(const Flags& flags) {
+absl::StatusOr<Request> ReadRequest(const InspectFlags& flags) {
   Request request;
   v1::InspectionTensors& inspection = *request.measurement.mutable_inspection();
   v1::ExperimentSpec spec;
@@ -99,7 +99,8 @@ absl::StatusOr<Request> ReadRequest(const Flags& flags) {
 }
 
 // Measurements have one block size, since it decides bits. Another one shows that blocks change nothing else.
-absl::Status InspectInBlocks(const Flags& flags, const Request& request, const model::LoadedModel& model) {
+absl::Status InspectInBlocks(const InspectFlags& flags, const Request& request,
+                             const model::LoadedModel& model) {
   const v1::InspectionTensors& inspection = request.measurement.inspection();
   if (inspection.interventions_size() > 0) {
     return absl::InvalidArgumentError("--block-rows takes no spec with interventions");
@@ -118,7 +119,7 @@ absl::Status InspectInBlocks(const Flags& flags, const Request& request, const m
   }
 }
 
-absl::Status Inspect(const Flags& flags, const Request& request) {
+absl::Status Inspect(const InspectFlags& flags, const Request& request) {
   ROPELAB_ASSIGN_OR_RETURN(const at::Device device, model::ParseDevice(flags.device));
   ROPELAB_ASSIGN_OR_RETURN(const auto loaded,
                            model::LoadModel(flags.model, request.dtype, device, 0, [](int64_t, int64_t) {}));
@@ -144,7 +145,7 @@ int RunInspect(int argc, char** argv) {
       "logits,attn_probs \\\n"
       "           --out tensors.safetensors",
       "ropelab-worker inspect"};
-  Flags flags;
+  InspectFlags flags;
   app.add_option("--model", flags.model, "the model's directory: the one with config.json")->required();
   app.add_option("--out", flags.out, "the file to write")->required();
   auto* ids = app.add_option("--token-ids", flags.token_ids, "the prompt, as in \"1,2,3\"");

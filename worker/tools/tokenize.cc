@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-struct Flags {
+struct TokenizeFlags {
   std::string model, tokenizer;
   bool no_special = false;
   bool offsets = false;
@@ -82,7 +82,7 @@ absl::StatusOr<std::string> DecodeLine(const formats::Tokenizer& tokenizer, cons
 }
 
 absl::StatusOr<std::string> Answer(const formats::Tokenizer& tokenizer, const std::string& line,
-                                   const Flags& flags) {
+                                   const TokenizeFlags& flags) {
   ROPELAB_ASSIGN_OR_RETURN(const Json json, ReadObject(line));
   if (flags.decode) return DecodeLine(tokenizer, json);
   ROPELAB_ASSIGN_OR_RETURN(const std::string text, ReadText(json));
@@ -115,7 +115,7 @@ int RunTokenize(int argc, char** argv) {
       "line are not looked at. The first line that is not such an object ends the run with exit code 2.\n"
       "Example: echo '{\"text\": \"Once upon a time\"}' | ropelab-worker tokenize --model models/llama",
       "ropelab-worker tokenize"};
-  Flags flags;
+  TokenizeFlags flags;
   auto* model = app.add_option("--model", flags.model, "a model's directory: the one with tokenizer.json");
   auto* file = app.add_option("--tokenizer", flags.tokenizer, "a tokenizer.json by itself")->excludes(model);
   app.add_flag("--no-special", flags.no_special, "leave out what the tokenizer puts around a text");

@@ -19,7 +19,7 @@
 namespace ropelab::tools {
 namespace {
 
-struct Flags {
+struct VerifyFlags {
   measure::ParityOptions parity;
   std::string dtype = "float32";
   std::string cache_dir = session::DefaultCacheDir();
@@ -44,7 +44,7 @@ void PrintFact(const v1::VerifiedFact& fact) {
   std::fflush(stdout);
 }
 
-absl::StatusOr<Report> Verify(const Flags& flags) {
+absl::StatusOr<Report> Verify(const VerifyFlags& flags) {
   const std::string& directory = flags.parity.directory;
   ROPELAB_ASSIGN_OR_RETURN(const formats::ModelConfig config, formats::ReadConfig(directory));
   ROPELAB_ASSIGN_OR_RETURN(const std::string before, formats::DirectoryStamp(directory));
@@ -82,7 +82,7 @@ int CountFailed(const v1::Verification& verification) {
   return failed;
 }
 
-void AddFlags(CLI::App& app, Flags& flags) {
+void AddFlags(CLI::App& app, VerifyFlags& flags) {
   app.add_option("--model", flags.parity.directory, "the model's directory: the one with config.json")
       ->required();
   app.add_option("--dtype", flags.dtype, "float32, bfloat16 or float16: what the checks compute in")
@@ -115,7 +115,7 @@ int RunVerify(int argc, char** argv) {
       "server with the weights hash. Time and memory grow with the square of --tokens.\n"
       "Example: ropelab-worker verify --model models/llama-3.2-1b",
       "ropelab-worker verify"};
-  Flags flags;
+  VerifyFlags flags;
   AddFlags(app, flags);
   if (const auto over = ParseCommandLine(app, argc, argv)) return *over;
   const auto dtype = ReadDtype(flags.dtype);

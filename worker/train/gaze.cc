@@ -7,11 +7,11 @@
 namespace ropelab::train {
 namespace {
 
-constexpr int64_t kRows = 32;  // of either kind
+constexpr int64_t kGazeRows = 32;  // of either kind
 // Rows behind a needle count as a part of it: heads that look a few tokens back carry its code into them.
 constexpr int64_t kBehind = 3;
 constexpr double kLeastShare = 0.01;
-constexpr double kMasked = -1e9;
+constexpr double kNotSeen = -1e9;
 
 struct Rows {
   std::vector<int64_t> asked, others;
@@ -45,25 +45,25 @@ Rows RowsOf(float* needles, const float* asked, int64_t tokens) {
 
 Gaze DrawGaze(const SampleBatch& batch, Philox& stream) {
   const int64_t samples = batch.ids.size(0), tokens = batch.ids.size(1);
-  Gaze gaze{at::zeros({samples, 2 * kRows}, at::kLong), at::zeros({samples, 2 * kRows}, at::kFloat),
+  Gaze gaze{at::zeros({samples, 2 * kGazeRows}, at::kLong), at::zeros({samples, 2 * kGazeRows}, at::kFloat),
             batch.needles.clone()};
   const at::Tensor asked = batch.asked.contiguous();
   gaze.needles = gaze.needles.contiguous();
   for (int64_t b = 0; b < samples; ++b) {
     Rows rows =
         RowsOf(gaze.needles.data_ptr<float>() + b * tokens, asked.data_ptr<float>() + b * tokens, tokens);
-    int64_t place = b * 2 * kRows;
+    int64_t place = b * 2 * kGazeRows;
     for (std::vector<int64_t>* kind : {&rows.asked, &rows.others}) {
       stream.Shuffle(std::span<int64_t>(*kind));
-      for (size_t i = 0; i < std::min(kind->size(), static_cast<size_t>(kRows)); ++i) {
+      for (size_t i = 0; i < std::min(kind->size(), static_cast<size_t>(kGazeRows)); ++i) {
         gaze.rows.data_ptr<int64_t>()[place + static_cast<int64_t>(i)] = (*kind)[i];
         gaze.weights.data_ptr<float>()[place + static_cast<int64_t>(i)] = 1;
       }
-      place += kRows;
+      place += kGazeRows;
     }
   }
-  for (const int64_t begin : {int64_t{0}, kRows}) {
-    at::Tensor part = gaze.weights.slice(1, begin, begin + kRows);
+  for (const int64_t begin : {int64_t{0}, kGazeRows}) {
+    at::Tensor part = gaze.weights.slice(1, begin, begin + kGazeRows);
     part.div_(part.sum().clamp_min(1));
   }
   return gaze;
@@ -79,7 +79,7 @@ at::Tensor StrayGaze(const at::Tensor& query, const at::Tensor& key, const Gaze&
       at::matmul(query.gather(3, places).to(at::kFloat), key.to(at::kFloat).unsqueeze(2).transpose(3, 4));
   const at::Tensor later =
       at::arange(tokens).view({1, 1, tokens}).gt(gaze.rows.unsqueeze(2)).view({batch, 1, 1, rows, tokens});
-  const at::Tensor shares = at::softmax(logits.masked_fill(later, kMasked), -1);
+  const at::Tensor shares = at::softmax(logits.masked_fill(later, kNotSeen), -1);
   const at::Tensor on_needles = (shares * gaze.needles.view({batch, 1, 1, 1, tokens})).sum(-1);
   const at::Tensor stray = on_needles / (1 + kLeastShare - shares.select(-1, 0));
   return (stray * gaze.weights.view({batch, 1, 1, rows}) * (1 - free).view({1, groups, shared, 1})).sum() /

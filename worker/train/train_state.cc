@@ -16,7 +16,7 @@
 namespace ropelab::train {
 namespace {
 
-constexpr char kNumbers[] = "state.numbers";  // step, stage, tokens
+constexpr char kProgress[] = "state.numbers";  // step, stage, tokens
 constexpr char kCurve[] = "state.curve";
 constexpr char kCheckpoints[] = "state.checkpoints";
 constexpr char kRecipe[] = "state.recipe";
@@ -61,7 +61,7 @@ absl::Status SaveState(const std::string& directory, const Recipe& recipe, const
   const int64_t numbers[kCount] = {state.step, state.stage, state.tokens};
   std::vector<formats::NamedTensor> file;
   file.push_back(
-      {kNumbers, "I64", {kCount}, std::string(reinterpret_cast<const char*>(numbers), sizeof numbers)});
+      {kProgress, "I64", {kCount}, std::string(reinterpret_cast<const char*>(numbers), sizeof numbers)});
   file.push_back(Text(kCurve, state.curve));
   file.push_back(Text(kCheckpoints, state.checkpoints));
   file.push_back(Text(kRecipe, recipe.text));
@@ -84,12 +84,12 @@ absl::StatusOr<TrainState> LoadState(const std::string& directory, const Recipe&
     return absl::FailedPreconditionError(
         absl::StrCat(directory, ": was made with another recipe; remove the folder to begin again"));
   }
-  ROPELAB_ASSIGN_OR_RETURN(const std::string_view numbers, BytesOf(file, directory, kNumbers, "I64"));
+  ROPELAB_ASSIGN_OR_RETURN(const std::string_view numbers, BytesOf(file, directory, kProgress, "I64"));
   ROPELAB_ASSIGN_OR_RETURN(const std::string_view curve, BytesOf(file, directory, kCurve, "U8"));
   ROPELAB_ASSIGN_OR_RETURN(const std::string_view checkpoints, BytesOf(file, directory, kCheckpoints, "U8"));
   int64_t values[kCount] = {};
   if (numbers.size() != sizeof values) {
-    return absl::InvalidArgumentError(absl::StrCat(directory, ": ", kNumbers, " has ", numbers.size(),
+    return absl::InvalidArgumentError(absl::StrCat(directory, ": ", kProgress, " has ", numbers.size(),
                                                    " bytes; a state has ", sizeof values));
   }
   std::memcpy(values, numbers.data(), sizeof values);

@@ -3,18 +3,12 @@
 #include "client/slice_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/client/add_column.h"
 
 namespace ropelab::client {
 namespace {
 
 using testing::HasSubstr;
-
-v1::Column* AddColumn(v1::TableSlice* slice, const std::string& name, v1::Column::Type type) {
-  v1::Column* column = slice->add_columns();
-  column->set_name(name);
-  column->set_type(type);
-  return column;
-}
 
 // Four rows: a score over all depths and over one, of two metrics.
 v1::TableSlice Scores() {

@@ -4,16 +4,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/client/add_column.h"
 
 namespace ropelab::client {
 namespace {
-
-v1::Column* AddColumn(v1::TableSlice* slice, const std::string& name, v1::Column::Type type) {
-  v1::Column* column = slice->add_columns();
-  column->set_name(name);
-  column->set_type(type);
-  return column;
-}
 
 // Three rows of every type; the last row is null but for its key.
 v1::TableSlice Sample() {

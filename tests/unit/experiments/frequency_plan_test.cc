@@ -8,8 +8,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string Frequency(const std::string& fields, const std::string& lead = "",
-                      const std::string& prompts = "uniform_tokens { count: 12 tokens: 64 }") {
+std::string FrequencyOf(const std::string& fields, const std::string& lead = "",
+                        const std::string& prompts = "uniform_tokens { count: 12 tokens: 64 }") {
   return "name: 'x' model: 'toy' " + lead +
          " frequency_analysis { heads { list { head { layer: 1 head: 3 offset: 7 } head { layer: 0 head: 2 "
          "offset: 2 } } } prompts { " +
@@ -43,8 +43,8 @@ void AddProfile(const v1::Measurement& measurement, FakeReadings& readings, int6
 
 TEST(FrequencyPlan, ProfilesThenRemovalsPerSeedAndBlock) {
   FakeReadings none;
-  const ResolvedExperiment experiment =
-      Resolved(Frequency("removals { bands: true per_band: PROPORTIONAL } rows: [40, 64]", "seeds: [7, 8]"));
+  const ResolvedExperiment experiment = Resolved(
+      FrequencyOf("removals { bands: true per_band: PROPORTIONAL } rows: [40, 64]", "seeds: [7, 8]"));
   const StagePlan plan = PlanOf(experiment, ContextOf({ToyModel()}), 1, none);
   ASSERT_EQ(plan.size(), 8u);
   for (size_t task = 0; task < 8; ++task) {
@@ -83,7 +83,7 @@ TEST(FrequencyPlan, ProfilesThenRemovalsPerSeedAndBlock) {
 }
 
 TEST(FrequencyPlan, FitsTakeTheMeansOverAllBlocks) {
-  const ResolvedExperiment experiment = Resolved(Frequency(""));
+  const ResolvedExperiment experiment = Resolved(FrequencyOf(""));
   const Context context = ContextOf({ToyModel()});
   FakeReadings readings;
   const StagePlan first = PlanOf(experiment, context, 1, readings);
@@ -110,7 +110,7 @@ TEST(FrequencyPlan, FitsTakeTheMeansOverAllBlocks) {
 
 TEST(FrequencyPlan, SampledPromptsAreDrawnFirst) {
   FakeReadings none;
-  const ResolvedExperiment experiment = Resolved(Frequency("", "", "sampled { count: 12 tokens: 64 }"));
+  const ResolvedExperiment experiment = Resolved(FrequencyOf("", "", "sampled { count: 12 tokens: 64 }"));
   const StagePlan plan = PlanOf(experiment, ContextOf({ToyModel()}), 1, none);
   ASSERT_EQ(plan.size(), 2u);
   EXPECT_TRUE(plan[0].measurement.has_sampling());

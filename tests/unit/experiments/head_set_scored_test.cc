@@ -11,7 +11,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-NamedHead At(int64_t layer, int64_t head) {
+NamedHead Head(int64_t layer, int64_t head) {
   return {layer, head, std::nullopt};
 }
 
@@ -54,37 +54,37 @@ Context Detected(double threshold = 0.6) {
   return context;
 }
 
-std::vector<NamedHead> Heads(const std::string& set, const Context& context = Detected()) {
+std::vector<NamedHead> ScoredHeads(const std::string& set, const Context& context = Detected()) {
   const auto heads = HeadsOf(FromText<v1::HeadSet>(set), context, "toy", 42);
   EXPECT_TRUE(heads.ok()) << heads.status();
   return heads.ok() ? *heads : std::vector<NamedHead>();
 }
 
 TEST(RetrievalSet, IsWhatTheDetectionLabelled) {
-  EXPECT_THAT(Heads("retrieval { experiment: 'detect' metric: ARGMAX }"), ElementsAre(At(0, 0)));
-  EXPECT_THAT(Heads("retrieval { experiment: 'detect' metric: MASS }"), IsEmpty());
-  EXPECT_THAT(Heads("retrieval { experiment: 'detect' metric: MASS }", Detected(0.2)),
-              ElementsAre(At(0, 0), At(0, 1)));
+  EXPECT_THAT(ScoredHeads("retrieval { experiment: 'detect' metric: ARGMAX }"), ElementsAre(Head(0, 0)));
+  EXPECT_THAT(ScoredHeads("retrieval { experiment: 'detect' metric: MASS }"), IsEmpty());
+  EXPECT_THAT(ScoredHeads("retrieval { experiment: 'detect' metric: MASS }", Detected(0.2)),
+              ElementsAre(Head(0, 0), Head(0, 1)));
   // As many as the argmax set has, by score; of the tie 0.5 the one with more mass.
-  EXPECT_THAT(Heads("retrieval { experiment: 'detect' metric: COPY_WU }"), ElementsAre(At(0, 1)));
+  EXPECT_THAT(ScoredHeads("retrieval { experiment: 'detect' metric: COPY_WU }"), ElementsAre(Head(0, 1)));
 }
 
 TEST(RetrievalSet, AThresholdLabelsAnewFromHits) {
-  EXPECT_THAT(Heads("retrieval { experiment: 'detect' metric: ARGMAX threshold: 0.5 }"),
-              ElementsAre(At(0, 0), At(1, 0), At(1, 1)));
-  EXPECT_THAT(Heads("retrieval { experiment: 'detect' metric: MASS threshold: 0.15 }"),
-              ElementsAre(At(0, 0), At(0, 1), At(1, 1)));
-  EXPECT_THAT(Heads("retrieval { experiment: 'detect' metric: COPY_WU threshold: 0.5 }"),
-              ElementsAre(At(0, 0), At(0, 1), At(1, 1)));
+  EXPECT_THAT(ScoredHeads("retrieval { experiment: 'detect' metric: ARGMAX threshold: 0.5 }"),
+              ElementsAre(Head(0, 0), Head(1, 0), Head(1, 1)));
+  EXPECT_THAT(ScoredHeads("retrieval { experiment: 'detect' metric: MASS threshold: 0.15 }"),
+              ElementsAre(Head(0, 0), Head(0, 1), Head(1, 1)));
+  EXPECT_THAT(ScoredHeads("retrieval { experiment: 'detect' metric: COPY_WU threshold: 0.5 }"),
+              ElementsAre(Head(0, 0), Head(0, 1), Head(1, 1)));
 }
 
 TEST(RetrievalSet, TopAndShareTakeTheBestOfTheLabelledOnes) {
   const Context low = Detected(0.5);  // L0H0 with 2 hits; L1H0 and L1H1 with 1, L1H1 with more mass
-  EXPECT_THAT(Heads("retrieval { experiment: 'detect' metric: ARGMAX top: 2 }", low),
-              ElementsAre(At(0, 0), At(1, 1)));
-  EXPECT_EQ(Heads("retrieval { experiment: 'detect' metric: ARGMAX top: 9 }", low).size(), 3u);
-  EXPECT_THAT(Heads("retrieval { experiment: 'detect' metric: ARGMAX top_share: 0.34 }", low),
-              ElementsAre(At(0, 0), At(1, 1)));
+  EXPECT_THAT(ScoredHeads("retrieval { experiment: 'detect' metric: ARGMAX top: 2 }", low),
+              ElementsAre(Head(0, 0), Head(1, 1)));
+  EXPECT_EQ(ScoredHeads("retrieval { experiment: 'detect' metric: ARGMAX top: 9 }", low).size(), 3u);
+  EXPECT_THAT(ScoredHeads("retrieval { experiment: 'detect' metric: ARGMAX top_share: 0.34 }", low),
+              ElementsAre(Head(0, 0), Head(1, 1)));
 }
 
 TEST(RetrievalSet, ControlsKeepAwayFromAllThatWasFound) {
@@ -92,7 +92,7 @@ TEST(RetrievalSet, ControlsKeepAwayFromAllThatWasFound) {
       DetectedHeadsOf(FromText<v1::HeadSet>("retrieval { experiment: 'detect' metric: ARGMAX top: 1 }"),
                       Detected(0.5), "toy", 42);
   ASSERT_TRUE(detected.ok()) << detected.status();
-  EXPECT_THAT(*detected, ElementsAre(At(0, 0), At(1, 0), At(1, 1)));
+  EXPECT_THAT(*detected, ElementsAre(Head(0, 0), Head(1, 0), Head(1, 1)));
 }
 
 TEST(RetrievalSet, WithoutScoresThereIsNoAnswer) {
@@ -102,16 +102,16 @@ TEST(RetrievalSet, WithoutScoresThereIsNoAnswer) {
   EXPECT_EQ(HeadsOf(set, ContextOf({ToyModel()}), "toy", 42).status().code(), absl::StatusCode::kInternal);
 }
 
-constexpr char kPrompts[] = "prompts { uniform_tokens { count: 8 tokens: 64 } } ";
+constexpr char kSomePrompts[] = "prompts { uniform_tokens { count: 8 tokens: 64 } } ";
 constexpr char kNeedles[] =
     "needles { context_lengths: 64 depths: 0.5 samples_per_cell: 2 haystack { generated {} } } ";
 
 std::string Mapping(const std::string& heads) {
-  return absl::StrCat("experiments { name: 'maps' slash_detection { ", kPrompts, " maps { heads { ", heads,
-                      " } } } } ");
+  return absl::StrCat("experiments { name: 'maps' slash_detection { ", kSomePrompts, " maps { heads { ",
+                      heads, " } } } } ");
 }
-std::vector<std::string> StudyProblems(const std::string& experiments,
-                                       std::vector<ImportedScores> scores = {}) {
+std::vector<std::string> ScoredStudyProblems(const std::string& experiments,
+                                             std::vector<ImportedScores> scores = {}) {
   return ProblemsOf(StudyOf("name: 's' model: 'toy' " + experiments),
                     FakeCatalogue({ReadingModel()}, {}, std::move(scores)));
 }
@@ -120,23 +120,24 @@ TEST(RetrievalSet, ItsExperimentMustBeADetectionThatMeasuresTheMetric) {
   const std::string detect =
       absl::StrCat("experiments { name: 'detect' retrieval_detection { ", kNeedles, " } } ");
   const std::string field = "experiments.maps.slash_detection.maps.heads.retrieval.";
-  EXPECT_THAT(StudyProblems(detect + Mapping("retrieval { experiment: 'detect' }")), IsEmpty());
-  EXPECT_THAT(StudyProblems(detect + Mapping("retrieval { experiment: 'detect' metric: COPY_WU }")),
+  EXPECT_THAT(ScoredStudyProblems(detect + Mapping("retrieval { experiment: 'detect' }")), IsEmpty());
+  EXPECT_THAT(ScoredStudyProblems(detect + Mapping("retrieval { experiment: 'detect' metric: COPY_WU }")),
               ElementsAre(field + "metric: is not measured by detect, which has ARGMAX, MASS; add it to its "
                                   "metrics, or name one of these"));
-  EXPECT_THAT(StudyProblems(absl::StrCat("experiments { name: 'detect' slash_detection { ", kPrompts, " } } ",
-                                         Mapping("retrieval { experiment: 'detect' }"))),
-              ElementsAre(field + "experiment: is a slash_detection, which finds no retrieval heads; name a "
-                                  "retrieval_detection"));
-  EXPECT_THAT(StudyProblems(detect + Mapping("slash_dominant { experiment: 'detect' }")),
+  EXPECT_THAT(
+      ScoredStudyProblems(absl::StrCat("experiments { name: 'detect' slash_detection { ", kSomePrompts,
+                                       " } } ", Mapping("retrieval { experiment: 'detect' }"))),
+      ElementsAre(field + "experiment: is a slash_detection, which finds no retrieval heads; name a "
+                          "retrieval_detection"));
+  EXPECT_THAT(ScoredStudyProblems(detect + Mapping("slash_dominant { experiment: 'detect' }")),
               ElementsAre(HasSubstr("is a retrieval_detection, which finds no slash-dominant heads")));
-  EXPECT_THAT(StudyProblems(detect + Mapping("retrieval { experiment: 'detect' threshold: 0 }")),
+  EXPECT_THAT(ScoredStudyProblems(detect + Mapping("retrieval { experiment: 'detect' threshold: 0 }")),
               ElementsAre(field + "threshold: a threshold is above 0 and at most 1"));
-  EXPECT_THAT(StudyProblems(detect + Mapping("retrieval { experiment: 'detect' top: 0 }")),
+  EXPECT_THAT(ScoredStudyProblems(detect + Mapping("retrieval { experiment: 'detect' top: 0 }")),
               ElementsAre(field + "top: at least 1 head"));
-  EXPECT_THAT(StudyProblems(detect + Mapping("retrieval { experiment: 'detect' top_share: 1.5 }")),
+  EXPECT_THAT(ScoredStudyProblems(detect + Mapping("retrieval { experiment: 'detect' top_share: 1.5 }")),
               ElementsAre(HasSubstr("a share is above 0 and at most 1")));
-  EXPECT_THAT(StudyProblems(detect + Mapping("retrieval { }")),
+  EXPECT_THAT(ScoredStudyProblems(detect + Mapping("retrieval { }")),
               ElementsAre(HasSubstr("name the retrieval detection")));
 }
 
@@ -151,15 +152,15 @@ ImportedScores Published(const std::string& name = "published", char hash = 'c')
 std::vector<NamedHead> ImportedHeads(const std::string& choice) {
   Context context = ContextOf({ToyModel()});
   context.scores = {Published("published", 'b'), Published()};
-  return Heads(absl::StrCat("imported { name: 'published@", std::string(64, 'c'), "' ", choice, " }"),
-               context);
+  return ScoredHeads(absl::StrCat("imported { name: 'published@", std::string(64, 'c'), "' ", choice, " }"),
+                     context);
 }
 
 TEST(ImportedSet, IsCutByThresholdByTopOrByShare) {
-  EXPECT_THAT(ImportedHeads("threshold: 0.1"), ElementsAre(At(0, 1), At(1, 0), At(1, 3)));
-  EXPECT_THAT(ImportedHeads("top: 1"), ElementsAre(At(0, 1)));
-  EXPECT_THAT(ImportedHeads("top: 4"), ElementsAre(At(0, 0), At(0, 1), At(1, 0), At(1, 3)));
-  EXPECT_THAT(ImportedHeads("top_share: 0.5"), ElementsAre(At(0, 1), At(1, 3)));
+  EXPECT_THAT(ImportedHeads("threshold: 0.1"), ElementsAre(Head(0, 1), Head(1, 0), Head(1, 3)));
+  EXPECT_THAT(ImportedHeads("top: 1"), ElementsAre(Head(0, 1)));
+  EXPECT_THAT(ImportedHeads("top: 4"), ElementsAre(Head(0, 0), Head(0, 1), Head(1, 0), Head(1, 3)));
+  EXPECT_THAT(ImportedHeads("top_share: 0.5"), ElementsAre(Head(0, 1), Head(1, 3)));
 }
 
 TEST(ImportedSet, ControlsKeepAwayFromAllAtATenth) {
@@ -169,7 +170,7 @@ TEST(ImportedSet, ControlsKeepAwayFromAllAtATenth) {
       FromText<v1::HeadSet>(absl::StrCat("imported { name: 'published@", std::string(64, 'c'), "' top: 1 }")),
       context, "toy", 42);
   ASSERT_TRUE(detected.ok()) << detected.status();
-  EXPECT_THAT(*detected, ElementsAre(At(0, 1), At(1, 0), At(1, 3)));
+  EXPECT_THAT(*detected, ElementsAre(Head(0, 1), Head(1, 0), Head(1, 3)));
 }
 
 TEST(ImportedSet, ScoresThatAreGoneAreSaid) {
@@ -181,7 +182,7 @@ TEST(ImportedSet, ScoresThatAreGoneAreSaid) {
 
 TEST(ImportedSet, TheResolvedSpecNamesTheContent) {
   const ResolvedExperiment experiment =
-      Resolved(absl::StrCat("name: 'x' model: 'toy' slash_detection { ", kPrompts,
+      Resolved(absl::StrCat("name: 'x' model: 'toy' slash_detection { ", kSomePrompts,
                             " maps { heads { imported { name: 'published' } } } }"),
                FakeCatalogue({ToyModel()}, {}, {Published()}));
   const v1::ImportedHeads& set = experiment.resolved.slash_detection().maps().heads().imported();
@@ -191,7 +192,7 @@ TEST(ImportedSet, TheResolvedSpecNamesTheContent) {
 
 TEST(ImportedSet, WhatIsWrongIsRefusedAtSubmit) {
   const auto problems = [](const std::string& set, std::vector<ImportedScores> scores) {
-    return StudyProblems(Mapping("imported { " + set + " }"), std::move(scores));
+    return ScoredStudyProblems(Mapping("imported { " + set + " }"), std::move(scores));
   };
   EXPECT_THAT(problems("name: 'published' top: 2", {Published()}), IsEmpty());
   EXPECT_THAT(problems("name: 'published@cccccccc' top: 2", {Published(), Published("published", 'b')}),

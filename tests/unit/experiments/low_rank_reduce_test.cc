@@ -49,9 +49,9 @@ absl::StatusOr<Results> RunAll(const std::string& spec, const Change& change = n
   return FindKind("low_rank")->experiment->Reduce(experiment.resolved, context, readings);
 }
 
-std::string LowRank(const std::string& fields = "ranks: [1, 4]",
-                    const std::string& heads = "head { layer: 0 head: 2 } head { layer: 1 head: 3 }",
-                    const std::string& prompts = "uniform_tokens { count: 10 tokens: 64 }") {
+std::string LowRankOf(const std::string& fields = "ranks: [1, 4]",
+                      const std::string& heads = "head { layer: 0 head: 2 } head { layer: 1 head: 3 }",
+                      const std::string& prompts = "uniform_tokens { count: 10 tokens: 64 }") {
   return "name: 'x' model: 'toy' low_rank { heads { list { " + heads + " } } perplexity { prompts { " +
          prompts + " } } " + fields + " }";
 }
@@ -76,7 +76,7 @@ std::vector<std::string> Column(const Table& table, const std::string& name) {
 constexpr int kConditionOfDraw[] = {2, 3, 4, 5, 4, 6, 4, 6, 7, 8};
 
 TEST(LowRankReduce, OneRowPerConditionAndDraw) {
-  const auto results = RunAll(LowRank());
+  const auto results = RunAll(LowRankOf());
   ASSERT_TRUE(results.ok()) << results.status();
   const Table& table = TableNamed(*results, "conditions");
   ASSERT_EQ(table.slice.rows(), 1 + 2 * 11);
@@ -125,9 +125,9 @@ TEST(LowRankReduce, OneRowPerConditionAndDraw) {
 }
 
 TEST(LowRankReduce, AKvHeadsKeyIsSavedOnce) {
-  const auto results = RunAll(LowRank("ranks: 16 matrices: KEY",
-                                      "head { layer: 0 head: 2 } head { layer: 0 "
-                                      "head: 3 }"));
+  const auto results = RunAll(LowRankOf("ranks: 16 matrices: KEY",
+                                        "head { layer: 0 head: 2 } head { layer: 0 "
+                                        "head: 3 }"));
   ASSERT_TRUE(results.ok()) << results.status();
   const Table& table = TableNamed(*results, "conditions");
   EXPECT_EQ(Column(table, "saved_parameters")[1], "-256");
@@ -135,15 +135,16 @@ TEST(LowRankReduce, AKvHeadsKeyIsSavedOnce) {
 }
 
 TEST(LowRankReduce, PromptsOfDifferentLengthsHaveNoContextLength) {
-  const auto results = RunAll(LowRank("ranks: 1", "head { layer: 0 head: 2 }",
-                                      "token_ids { prompts { ids: [1, 2] } prompts { ids: [1, 2, 3, 4] } }"),
-                              [](int64_t, std::vector<v1::Reading>& readings) {
-                                for (v1::Reading& reading : readings) {
-                                  v1::PromptLoss& loss = *reading.mutable_prompt_loss();
-                                  loss.set_tokens(loss.sample() == 0 ? 1 : 3);
-                                  loss.set_nll(loss.sample() == 0 ? 2 : 4);
-                                }
-                              });
+  const auto results =
+      RunAll(LowRankOf("ranks: 1", "head { layer: 0 head: 2 }",
+                       "token_ids { prompts { ids: [1, 2] } prompts { ids: [1, 2, 3, 4] } }"),
+             [](int64_t, std::vector<v1::Reading>& readings) {
+               for (v1::Reading& reading : readings) {
+                 v1::PromptLoss& loss = *reading.mutable_prompt_loss();
+                 loss.set_tokens(loss.sample() == 0 ? 1 : 3);
+                 loss.set_nll(loss.sample() == 0 ? 2 : 4);
+               }
+             });
   ASSERT_TRUE(results.ok()) << results.status();
   const Table& table = TableNamed(*results, "conditions");
   EXPECT_EQ(Column(table, "context_length")[0], "-");
@@ -176,7 +177,7 @@ Statistic StatisticOf(const Results& results, const std::string& name, const std
 }
 
 TEST(LowRankReduce, RisesAreRelativeAndADrawKeepsItsOwn) {
-  const auto results = RunAll(LowRank());
+  const auto results = RunAll(LowRankOf());
   ASSERT_TRUE(results.ok()) << results.status();
   const Statistic named = StatisticOf(*results, "low_rank_perplexity_rise", "named", 4);
   EXPECT_NEAR(*named.value, std::exp(9 / 8.0) - 1, 1e-12);
@@ -199,12 +200,12 @@ TEST(LowRankReduce, RisesAreRelativeAndADrawKeepsItsOwn) {
 
 // L1H2 uses the key of L1H3, which is named; numpy draws it at 1, 2, 3, 4, 6 and 9.
 TEST(LowRankReduce, ControlsThatShareAKeyAreNamed) {
-  const auto results = RunAll(LowRank());
+  const auto results = RunAll(LowRankOf());
   ASSERT_TRUE(results.ok()) << results.status();
   const Statistic shared = StatisticOf(*results, "low_rank_shares_key.L1H2", "random", 0);
   EXPECT_EQ(*shared.value, 6);
   EXPECT_EQ(shared.n, 10);
-  const auto queries = RunAll(LowRank("ranks: 1 matrices: QUERY"));
+  const auto queries = RunAll(LowRankOf("ranks: 1 matrices: QUERY"));
   ASSERT_TRUE(queries.ok()) << queries.status();
   for (const std::string& name : Column(TableNamed(*queries, "statistics"), "name")) {
     EXPECT_THAT(name, testing::Not(HasSubstr("shares_key")));
@@ -216,7 +217,7 @@ TEST(LowRankReduce, WithoutAnotherHeadThereIsNoControl) {
   for (int head = 0; head < 8; ++head) {
     heads += "head { layer: " + std::to_string(head / 4) + " head: " + std::to_string(head % 4) + " } ";
   }
-  const auto results = RunAll(LowRank("ranks: 2", heads));
+  const auto results = RunAll(LowRankOf("ranks: 2", heads));
   ASSERT_TRUE(results.ok()) << results.status();
   EXPECT_EQ(TableNamed(*results, "conditions").slice.rows(), 2);
   const Statistic rise = StatisticOf(*results, "low_rank_perplexity_rise", "random", 2);
@@ -226,7 +227,7 @@ TEST(LowRankReduce, WithoutAnotherHeadThereIsNoControl) {
 }
 
 TEST(LowRankReduce, WhatIsNotFiniteIsNull) {
-  const auto results = RunAll(LowRank("ranks: 1"), [](int64_t, std::vector<v1::Reading>& readings) {
+  const auto results = RunAll(LowRankOf("ranks: 1"), [](int64_t, std::vector<v1::Reading>& readings) {
     readings[1].mutable_prompt_loss()->set_nll(std::numeric_limits<double>::infinity());
   });
   ASSERT_TRUE(results.ok()) << results.status();
@@ -255,7 +256,7 @@ TEST(LowRankReduce, ReadingsThatAreNotThePlansAreAnError) {
       {[](int64_t, auto& readings) { readings[2].mutable_head_fit(); }, "no part of this plan"},
   };
   for (const auto& [change, message] : changes) {
-    const auto results = RunAll(LowRank("ranks: 1"), change);
+    const auto results = RunAll(LowRankOf("ranks: 1"), change);
     EXPECT_EQ(results.status().code(), absl::StatusCode::kInternal);
     EXPECT_THAT(std::string(results.status().message()), HasSubstr(message));
   }

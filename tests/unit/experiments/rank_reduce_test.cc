@@ -128,8 +128,8 @@ absl::StatusOr<Results> RunAll(const std::string& spec, bool bias = false, const
 }
 
 // Ten prompts, two blocks; tasks: weights 0, vocabulary 1, prompts 2 and 3.
-std::string Rank(const std::string& fields = "", const std::string& lead = "",
-                 const std::string& heads = "head { layer: 0 head: 3 } head { layer: 1 head: 2 }") {
+std::string RankOf(const std::string& fields = "", const std::string& lead = "",
+                   const std::string& heads = "head { layer: 0 head: 3 } head { layer: 1 head: 2 }") {
   return "name: 'x' model: 'toy' " + lead + " rank_analysis { heads { list { " + heads +
          " } } prompts { uniform_tokens { count: 10 tokens: 64 } } " + fields + " }";
 }
@@ -179,7 +179,7 @@ Statistic StatisticNamed(const Results& results, const std::string& name) {
 
 // Means over samples 0 to 9 are those of sample 4.5.
 TEST(RankReduce, SpectraAreMeansOverThePromptsOneRowPerQueryHead) {
-  const auto results = RunAll(Rank());
+  const auto results = RunAll(RankOf());
   ASSERT_TRUE(results.ok()) << results.status();
   const Table& spectra = TableNamed(*results, "spectra");
   // Q, K, W_Q, W_K of eight heads, H of two layers, Q and K over the vocabulary of four heads.
@@ -216,7 +216,7 @@ TEST(RankReduce, SpectraAreMeansOverThePromptsOneRowPerQueryHead) {
 }
 
 TEST(RankReduce, NormsHaveOneRowPerQueryHead) {
-  const auto results = RunAll(Rank());
+  const auto results = RunAll(RankOf());
   ASSERT_TRUE(results.ok()) << results.status();
   const Table& norms = TableNamed(*results, "norms");
   EXPECT_EQ(norms.slice.rows(), 16);
@@ -227,7 +227,7 @@ TEST(RankReduce, NormsHaveOneRowPerQueryHead) {
 
 // Quartiles of 0 to 99 as numpy's default gives them: 24.75, 49.5, 74.25.
 TEST(RankReduce, AlignmentHoldsTheConeItsBaselineAndTheBias) {
-  const auto results = RunAll(Rank(), true);
+  const auto results = RunAll(RankOf(), true);
   ASSERT_TRUE(results.ok()) << results.status();
   const Table& alignment = TableNamed(*results, "alignment");
   EXPECT_EQ(alignment.slice.rows(), 8);
@@ -244,14 +244,14 @@ TEST(RankReduce, AlignmentHoldsTheConeItsBaselineAndTheBias) {
   EXPECT_EQ(ColumnNamed(alignment, "dominant").integers(row), 1);
   EXPECT_EQ(ColumnNamed(alignment, "dominant").integers(RowOf(alignment, "W_Q", 0, 2)), 0);
 
-  const auto without = RunAll(Rank());
+  const auto without = RunAll(RankOf());
   ASSERT_TRUE(without.ok());
   EXPECT_TRUE(NullAt(ColumnNamed(TableNamed(*without, "alignment"), "bias_ratio"), 0));
   EXPECT_TRUE(NullAt(ColumnNamed(TableNamed(*without, "alignment"), "bias_norm"), 0));
 }
 
 TEST(RankReduce, CosinesAreCountsAtTheCentresOfTheBins) {
-  const auto results = RunAll(Rank());
+  const auto results = RunAll(RankOf());
   ASSERT_TRUE(results.ok()) << results.status();
   const Table& series = TableNamed(*results, "series");
   ASSERT_EQ(series.slice.rows(), 8 * 4);
@@ -268,7 +268,7 @@ TEST(RankReduce, CosinesAreCountsAtTheCentresOfTheBins) {
 }
 
 TEST(RankReduce, AveragesOverTheDominantHeadsStandBesideThoseOverAll) {
-  const auto results = RunAll(Rank(), true);
+  const auto results = RunAll(RankOf(), true);
   ASSERT_TRUE(results.ok()) << results.status();
   Statistic statistic = StatisticNamed(*results, "mean_r1_Q_dominant");  // L0H3 and L1H2
   EXPECT_EQ(*statistic.value, (0.25 * 4.5 + 6 + 0.25 * 4.5 + 0.5 + 4) / 2);
@@ -300,7 +300,7 @@ TEST(RankReduce, AveragesOverTheDominantHeadsStandBesideThoseOverAll) {
 }
 
 TEST(RankReduce, HiddenStatesAreAveragedOverLayersOrThoseWithADominantHead) {
-  const auto results = RunAll(Rank("", "", "head { layer: 1 head: 0 } head { layer: 1 head: 1 }"));
+  const auto results = RunAll(RankOf("", "", "head { layer: 1 head: 0 } head { layer: 1 head: 1 }"));
   ASSERT_TRUE(results.ok()) << results.status();
   EXPECT_EQ(*StatisticNamed(*results, "mean_r1_H_all").value, 4.5 + 0.0625);
   EXPECT_EQ(StatisticNamed(*results, "mean_r1_H_all").n, 2);
@@ -309,7 +309,7 @@ TEST(RankReduce, HiddenStatesAreAveragedOverLayersOrThoseWithADominantHead) {
 }
 
 TEST(RankReduce, NoDominantHeadInLayerZeroIsSaidSo) {
-  const auto results = RunAll(Rank("", "", "head { layer: 1 head: 0 }"));
+  const auto results = RunAll(RankOf("", "", "head { layer: 1 head: 0 }"));
   ASSERT_TRUE(results.ok()) << results.status();
   for (const char* name : {"mean_aligned_r1_W_Q_dominant", "mean_aligned_rank_W_K_dominant",
                            "mean_rv_W_Q_dominant", "mean_rank_K_vocabulary_dominant"}) {
@@ -322,7 +322,7 @@ TEST(RankReduce, NoDominantHeadInLayerZeroIsSaidSo) {
 }
 
 TEST(RankReduce, WithoutTheVocabularyThereIsNeitherAlignmentNorSeries) {
-  const auto results = RunAll(Rank("vocabulary: false"));
+  const auto results = RunAll(RankOf("vocabulary: false"));
   ASSERT_TRUE(results.ok()) << results.status();
   std::vector<std::string> names;
   for (const Table& table : results->tables) {
@@ -333,7 +333,7 @@ TEST(RankReduce, WithoutTheVocabularyThereIsNeitherAlignmentNorSeries) {
 }
 
 TEST(RankReduce, WhatADegenerateMatrixLeavesUndefinedIsNull) {
-  const auto results = RunAll(Rank(), true, [](int64_t task, std::vector<v1::Reading>& readings) {
+  const auto results = RunAll(RankOf(), true, [](int64_t task, std::vector<v1::Reading>& readings) {
     if (task == 2) {  // sample 1, layer 0
       readings[2].mutable_layer_spectra()->set_query_r1(0, kNone);
       readings[2].mutable_layer_spectra()->set_query_rank(0, 0);
@@ -364,7 +364,7 @@ TEST(RankReduce, WhatADegenerateMatrixLeavesUndefinedIsNull) {
 }
 
 TEST(RankReduce, SumsRunInSampleOrder) {
-  const auto results = RunAll(Rank(), false, [](int64_t task, std::vector<v1::Reading>& readings) {
+  const auto results = RunAll(RankOf(), false, [](int64_t task, std::vector<v1::Reading>& readings) {
     for (v1::Reading& reading : readings) {
       if (task >= 2 && reading.layer_spectra().layer() == 0) {
         v1::LayerSpectra& spectra = *reading.mutable_layer_spectra();
@@ -380,7 +380,7 @@ TEST(RankReduce, SumsRunInSampleOrder) {
 }
 
 TEST(RankReduce, SeedsHaveRowsOfTheirOwnAndOneHistogram) {
-  const auto results = RunAll(Rank("block: 4", "seeds: [9, 3]"));
+  const auto results = RunAll(RankOf("block: 4", "seeds: [9, 3]"));
   ASSERT_TRUE(results.ok()) << results.status();
   const Table& spectra = TableNamed(*results, "spectra");
   EXPECT_EQ(spectra.slice.rows(), 2 * (4 * 8 + 2 + 2 * 4));
@@ -394,7 +394,7 @@ TEST(RankReduce, SeedsHaveRowsOfTheirOwnAndOneHistogram) {
 }
 
 TEST(RankReduce, TheViewsAreTheTasksOwnFile) {
-  const auto results = RunAll(Rank("block: 4"));
+  const auto results = RunAll(RankOf("block: 4"));
   ASSERT_TRUE(results.ok()) << results.status();
   ASSERT_EQ(results->artifacts.size(), 1u);
   EXPECT_EQ(results->artifacts[0].name(), "views.safetensors");
@@ -505,7 +505,7 @@ TEST(RankReduce, ReadingsThatAreNotThePlansAreInternal) {
        "task 3 gave a reading that is no part of its measurement"},
   };
   for (const Wrong& wrong : wrongs) {
-    const auto results = RunAll(Rank("block: 4"), false, wrong.change);
+    const auto results = RunAll(RankOf("block: 4"), false, wrong.change);
     EXPECT_EQ(results.status().code(), absl::StatusCode::kInternal) << wrong.what;
     EXPECT_THAT(std::string(results.status().message()), HasSubstr(wrong.said)) << wrong.what;
   }

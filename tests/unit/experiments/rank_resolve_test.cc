@@ -8,14 +8,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-std::string Rank(const std::string& fields,
-                 const std::string& prompts = "uniform_tokens { count: 12 tokens: 64 }") {
+std::string RankSpec(const std::string& fields,
+                     const std::string& prompts = "uniform_tokens { count: 12 tokens: 64 }") {
   return "name: 'x' model: 'toy' rank_analysis { heads { list { head { layer: 1 head: 3 } } } prompts { " +
          prompts + " } " + fields + " }";
 }
 
 TEST(RankResolve, WritesThePapersValuesOut) {
-  const v1::RankAnalysis analysis = Resolved(Rank("")).resolved.rank_analysis();
+  const v1::RankAnalysis analysis = Resolved(RankSpec("")).resolved.rank_analysis();
   EXPECT_EQ(analysis.energy(), 0.95);
   EXPECT_EQ(analysis.hidden_stage(), v1::HiddenStage::NORMED);
   EXPECT_TRUE(analysis.has_vocabulary() && analysis.vocabulary());
@@ -26,15 +26,16 @@ TEST(RankResolve, WritesThePapersValuesOut) {
 }
 
 TEST(RankResolve, DefaultsWrittenOutAreTheSameSpec) {
-  EXPECT_EQ(Resolved(Rank("")).spec_hash,
-            Resolved(Rank("energy: 0.95 hidden_stage: NORMED vocabulary: true norm_weight: true")).spec_hash);
-  EXPECT_EQ(Resolved(Rank("block: 8")).spec_hash,
-            Resolved(Rank("block: 8 hidden_view: FIRST_COORDINATES")).spec_hash);
-  EXPECT_NE(Resolved(Rank("")).spec_hash, Resolved(Rank("vocabulary: false")).spec_hash);
+  EXPECT_EQ(
+      Resolved(RankSpec("")).spec_hash,
+      Resolved(RankSpec("energy: 0.95 hidden_stage: NORMED vocabulary: true norm_weight: true")).spec_hash);
+  EXPECT_EQ(Resolved(RankSpec("block: 8")).spec_hash,
+            Resolved(RankSpec("block: 8 hidden_view: FIRST_COORDINATES")).spec_hash);
+  EXPECT_NE(Resolved(RankSpec("")).spec_hash, Resolved(RankSpec("vocabulary: false")).spec_hash);
 }
 
 TEST(RankResolve, WithoutTheVocabularyThereIsNoCone) {
-  EXPECT_FALSE(Resolved(Rank("vocabulary: false")).resolved.rank_analysis().has_norm_weight());
+  EXPECT_FALSE(Resolved(RankSpec("vocabulary: false")).resolved.rank_analysis().has_norm_weight());
 }
 
 struct Refusal {
@@ -53,18 +54,18 @@ TEST(RankResolve, RefusesWithThePathOfTheField) {
        "rank_analysis.norm_weight: is of the cone over the vocabulary"},
   };
   for (const Refusal& refusal : refusals) {
-    EXPECT_THAT(ProblemsOf(Rank(refusal.fields)), ElementsAre(HasSubstr(refusal.said))) << refusal.fields;
+    EXPECT_THAT(ProblemsOf(RankSpec(refusal.fields)), ElementsAre(HasSubstr(refusal.said))) << refusal.fields;
   }
   for (const char* fields : {"energy: 1", "energy: 1e-9", "block: 64 hidden_view: PCA", "block: 1"}) {
-    EXPECT_THAT(ProblemsOf(Rank(fields)), IsEmpty()) << fields;
+    EXPECT_THAT(ProblemsOf(RankSpec(fields)), IsEmpty()) << fields;
   }
 }
 
 TEST(RankResolve, AViewsKindWithoutAViewIsNamedAndLeftOut) {
-  const ResolvedExperiment experiment = Resolved(Rank("hidden_view: PCA"));
+  const ResolvedExperiment experiment = Resolved(RankSpec("hidden_view: PCA"));
   EXPECT_THAT(experiment.warnings,
               ElementsAre(HasSubstr("rank_analysis.hidden_view PCA changes nothing: no rows are kept")));
-  EXPECT_EQ(experiment.spec_hash, Resolved(Rank("")).spec_hash);
+  EXPECT_EQ(experiment.spec_hash, Resolved(RankSpec("")).spec_hash);
 }
 
 TEST(RankResolve, NeedsHeadsAndPrompts) {
@@ -79,8 +80,8 @@ TEST(RankResolve, NeedsHeadsAndPrompts) {
 
 TEST(RankResolve, AViewIsOfTheFirstPromptWhateverTheOthersHave) {
   const std::string prompts = "token_ids { prompts { ids: [5, 6, 7] } prompts { ids: [5, 6] } }";
-  EXPECT_THAT(ProblemsOf(Rank("block: 3", prompts)), IsEmpty());
-  EXPECT_THAT(ProblemsOf(Rank("block: 4", prompts)),
+  EXPECT_THAT(ProblemsOf(RankSpec("block: 3", prompts)), IsEmpty());
+  EXPECT_THAT(ProblemsOf(RankSpec("block: 4", prompts)),
               ElementsAre(HasSubstr("rank_analysis.block: at most 3")));
 }
 
@@ -100,12 +101,12 @@ TEST(RankResolve, RefusesViewsThatTakeTooMuch) {
 
 // Per model one task of weights, per seed one of the vocabulary and two blocks of prompts.
 TEST(RankResolve, CostCountsTasks) {
-  std::string spec = Rank("");
+  std::string spec = RankSpec("");
   EXPECT_EQ(Resolved(spec).estimate.tasks(), 1 + 1 + 2);
   EXPECT_EQ(Resolved("seeds: [1, 2, 3] " + spec).estimate.tasks(), 1 + 3 * (1 + 2));
-  EXPECT_EQ(Resolved(Rank("vocabulary: false")).estimate.tasks(), 1 + 2);
-  EXPECT_EQ(Resolved(Rank("", "sampled { count: 12 tokens: 64 }")).estimate.tasks(), 2 + 1 + 1 + 2);
-  EXPECT_GT(Resolved(Rank("block: 64")).estimate.result_bytes(), Resolved(spec).estimate.result_bytes());
+  EXPECT_EQ(Resolved(RankSpec("vocabulary: false")).estimate.tasks(), 1 + 2);
+  EXPECT_EQ(Resolved(RankSpec("", "sampled { count: 12 tokens: 64 }")).estimate.tasks(), 2 + 1 + 1 + 2);
+  EXPECT_GT(Resolved(RankSpec("block: 64")).estimate.result_bytes(), Resolved(spec).estimate.result_bytes());
 }
 
 }  // namespace

@@ -8,8 +8,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-ResolvedExperiment Uniform(int count, const std::string& fields = "offsets { last: 9 }",
-                           const std::string& common = "") {
+ResolvedExperiment UniformSpec(int count, const std::string& fields = "offsets { last: 9 }",
+                               const std::string& common = "") {
   return Resolved(
       "name: 'x' model: 'toy' " + common +
       " slash_detection { prompts { uniform_tokens { tokens: 64 special_tokens: false bos: ALWAYS count: " +
@@ -31,7 +31,7 @@ class SlashPlan : public testing::Test {
 };
 
 TEST_F(SlashPlan, TwelveSamplesAreABlockOfEightAndABlockOfFour) {
-  const StagePlan plan = PlanOf(Uniform(12), context_, 1, none_);
+  const StagePlan plan = PlanOf(UniformSpec(12), context_, 1, none_);
   ASSERT_EQ(plan.size(), 2u);
   const v1::SampleBlock& first = plan[0].measurement.slash_profile().prompts().samples();
   const v1::SampleBlock& second = plan[1].measurement.slash_profile().prompts().samples();
@@ -43,27 +43,27 @@ TEST_F(SlashPlan, TwelveSamplesAreABlockOfEightAndABlockOfFour) {
 }
 
 TEST_F(SlashPlan, AWholeBlockIsTheSameTaskInALargerRun) {
-  const auto small = KeysOf(PlanOf(Uniform(12), context_, 1, none_));
-  const auto large = KeysOf(PlanOf(Uniform(16), context_, 1, none_));
+  const auto small = KeysOf(PlanOf(UniformSpec(12), context_, 1, none_));
+  const auto large = KeysOf(PlanOf(UniformSpec(16), context_, 1, none_));
   EXPECT_EQ(small[0], large[0]);
   EXPECT_NE(small[1], large[1]);
 }
 
 TEST_F(SlashPlan, NamesTagsAndPrioritiesAreNoPartOfATask) {
-  EXPECT_EQ(KeysOf(PlanOf(Uniform(8), context_, 1, none_)),
-            KeysOf(PlanOf(Uniform(8, "offsets { last: 9 } threshold: 0.9", "tags: 't' priority: BATCH"),
+  EXPECT_EQ(KeysOf(PlanOf(UniformSpec(8), context_, 1, none_)),
+            KeysOf(PlanOf(UniformSpec(8, "offsets { last: 9 } threshold: 0.9", "tags: 't' priority: BATCH"),
                           context_, 1, none_)));
 }
 
 // The hash is that of the message written out by hand, by another implementation of the canonical walk.
 TEST_F(SlashPlan, ATaskKeepsItsKey) {
-  EXPECT_EQ(KeysOf(PlanOf(Uniform(12), context_, 1, none_))[1],
+  EXPECT_EQ(KeysOf(PlanOf(UniformSpec(12), context_, 1, none_))[1],
             "60e49901d8c51d9ec84b5dc902cd1ad8c6e69e0ce6ff7307a0f829553aa8d890");
 }
 
 TEST_F(SlashPlan, UniformPromptsExcludeSpecialTokensInAscendingOrder) {
   const v1::UniformPrompts prompts =
-      PlanOf(Uniform(8), context_, 1, none_)[0].measurement.slash_profile().prompts().uniform();
+      PlanOf(UniformSpec(8), context_, 1, none_)[0].measurement.slash_profile().prompts().uniform();
   EXPECT_THAT(prompts.excluded_ids(), ElementsAre(0, 1, 2));
   EXPECT_EQ(prompts.vocabulary(), 100);
   EXPECT_EQ(prompts.tokens(), 64);
@@ -117,14 +117,16 @@ TEST_F(SlashPlan, ASeedIsNoPartOfATaskOnGivenIds) {
 }
 
 TEST_F(SlashPlan, UniformPromptsNeedOneStage) {
-  const auto plan = FindKind("slash_detection")->experiment->Plan(Uniform(8).resolved, context_, 2, none_);
+  const auto plan =
+      FindKind("slash_detection")->experiment->Plan(UniformSpec(8).resolved, context_, 2, none_);
   ASSERT_TRUE(plan.ok());
   EXPECT_FALSE(plan->has_value());
 }
 
 TEST_F(SlashPlan, WaitsForTheWeightsHash) {
   context_.models[0].weights_hash.clear();
-  const auto plan = FindKind("slash_detection")->experiment->Plan(Uniform(8).resolved, context_, 1, none_);
+  const auto plan =
+      FindKind("slash_detection")->experiment->Plan(UniformSpec(8).resolved, context_, 1, none_);
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(plan.status().message()), HasSubstr("toy"));
 }

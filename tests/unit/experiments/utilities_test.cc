@@ -21,7 +21,7 @@ v1::QueryRowNorms Norms(int32_t layer, std::vector<double> norms, int64_t heads 
 }
 
 // Two layers of two heads of two dimensions.
-Utilities Small() {
+Utilities SmallUtilities() {
   Utilities utilities(2, 2, 2);
   EXPECT_TRUE(utilities.Add(Norms(0, {1, 3, 5, 5})).ok());
   EXPECT_TRUE(utilities.Add(Norms(1, {2, 8, 10, 0})).ok());
@@ -29,7 +29,7 @@ Utilities Small() {
 }
 
 TEST(Utilities, OfAHeadIsTheMeanOfItsRows) {
-  const Utilities utilities = Small();
+  const Utilities utilities = SmallUtilities();
   EXPECT_TRUE(utilities.complete());
   EXPECT_DOUBLE_EQ(utilities.OfDim(1, 0, 1), 8);
   EXPECT_DOUBLE_EQ(utilities.OfHead(0, 0), 2);
@@ -94,7 +94,7 @@ TEST(Utilities, AreReadTaskByTaskFromWhereTheyStand) {
 
 TEST(Utilities, ATableHoldsEveryDimensionAndTheMeanOfEachHead) {
   UtilitiesTable builder("0123456789abcdef");
-  builder.Add("toy", "FLOAT32", std::nullopt, Small());
+  builder.Add("toy", "FLOAT32", std::nullopt, SmallUtilities());
   const Table table = builder.Finish();
   EXPECT_EQ(table.slice.table(), "utilities");
   ASSERT_EQ(table.slice.rows(), 2 * 2 * 3);

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr char kListed[] = "heads { list { head { layer: 0 head: 1 } head { layer: 1 head: 3 } } } ";
-constexpr char kDetect[] =
+constexpr char kNeedleDetection[] =
     "experiments { name: 'detect' retrieval_detection { "
     "needles { context_lengths: 64 depths: 0.5 samples_per_cell: 2 haystack { generated {} } } } } ";
 
@@ -26,8 +26,8 @@ std::string Lone(const std::string& test, const std::string& common = "model: 't
 }
 
 std::string Study(const std::string& test, const std::string& common = "model: 'toy'") {
-  return absl::StrCat("name: 's' ", common, " ", kDetect, "experiments { name: 'u' utility_test { ", test,
-                      " } }");
+  return absl::StrCat("name: 's' ", common, " ", kNeedleDetection, "experiments { name: 'u' utility_test { ",
+                      test, " } }");
 }
 
 const FakeCatalogue& Catalogue() {

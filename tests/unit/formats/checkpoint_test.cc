@@ -14,7 +14,7 @@
 namespace ropelab::formats {
 namespace {
 
-using ::ropelab::testing::TemporaryDirectory;
+using ::ropelab::unit::TemporaryDirectory;
 using ::testing::HasSubstr;
 
 const NamedTensor kFirst = {"a.weight", "U8", {2, 2}, "abcd"};

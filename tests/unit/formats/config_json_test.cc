@@ -11,22 +11,19 @@
 namespace ropelab::formats {
 namespace {
 
-using ::ropelab::testing::ExpectRefused;
-using ::ropelab::testing::MinimalConfig;
-using ::ropelab::testing::ReadConfigText;
-using ::ropelab::testing::ReadWith;
-using ::ropelab::testing::TemporaryDirectory;
+using ::ropelab::unit::ExpectRefused;
+using ::ropelab::unit::MinimalConfig;
+using ::ropelab::unit::ReadConfigText;
+using ::ropelab::unit::ReadLlama;
+using ::ropelab::unit::ReadWith;
+using ::ropelab::unit::TemporaryDirectory;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-absl::StatusOr<ModelConfig> Read(const nlohmann::json& patch) {
-  return ReadWith("llama", patch);
-}
-
 TEST(ReadConfig, FillsWhatIsMissingAsHuggingFaceDoes) {
-  const auto config = Read(nlohmann::json::object());
+  const auto config = ReadLlama(nlohmann::json::object());
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->kv_heads, 4);
   EXPECT_EQ(config->head_dim, 16);
@@ -42,45 +39,45 @@ TEST(ReadConfig, FillsWhatIsMissingAsHuggingFaceDoes) {
 }
 
 TEST(ReadConfig, TakesANullHeadDimAsMissing) {
-  EXPECT_EQ(Read({{"head_dim", nullptr}})->head_dim, 16);
+  EXPECT_EQ(ReadLlama({{"head_dim", nullptr}})->head_dim, 16);
 }
 
 TEST(ReadConfig, KeepsAHeadDimThatIsNotHiddenOverHeads) {
-  const auto config = Read({{"head_dim", 64}});
+  const auto config = ReadLlama({{"head_dim", 64}});
   EXPECT_EQ(config->head_dim, 64);
   EXPECT_EQ(config->attention_scale, 0.125);
 }
 
 TEST(ReadConfig, PutsABiasOnAllFourProjectionsForAttentionBias) {
-  const auto config = Read({{"attention_bias", true}});
+  const auto config = ReadLlama({{"attention_bias", true}});
   EXPECT_TRUE(config->qkv_bias && config->output_bias);
   EXPECT_FALSE(config->mlp_bias);
 }
 
 TEST(ReadConfig, TakesDtypeForTorchDtype) {
-  EXPECT_EQ(Read({{"torch_dtype", "float16"}})->dtype, Dtype::kFloat16);
-  EXPECT_EQ(Read({{"torch_dtype", "float32"}, {"dtype", "bfloat16"}})->dtype, Dtype::kBFloat16);
+  EXPECT_EQ(ReadLlama({{"torch_dtype", "float16"}})->dtype, Dtype::kFloat16);
+  EXPECT_EQ(ReadLlama({{"torch_dtype", "float32"}, {"dtype", "bfloat16"}})->dtype, Dtype::kBFloat16);
 }
 
 TEST(ReadConfig, RefusesAnUnknownFamilyAndListsTheKnown) {
-  ExpectRefused(Read({{"model_type", "mamba"}}), {"model_type", "\"mamba\"", "llama"});
+  ExpectRefused(ReadLlama({{"model_type", "mamba"}}), {"model_type", "\"mamba\"", "llama"});
 }
 
 TEST(ReadConfig, RefusesHeadsThatKvHeadsDoNotDivide) {
-  ExpectRefused(Read({{"num_key_value_heads", 3}}), {"num_key_value_heads", "is 3", "4"});
+  ExpectRefused(ReadLlama({{"num_key_value_heads", 3}}), {"num_key_value_heads", "is 3", "4"});
 }
 
 TEST(ReadConfig, RefusesAnOddHeadDim) {
-  ExpectRefused(Read({{"head_dim", 15}}), {"head_dim", "15", "even"});
+  ExpectRefused(ReadLlama({{"head_dim", 15}}), {"head_dim", "15", "even"});
 }
 
 TEST(ReadConfig, RefusesAbsurdNumbersWithFieldValueAndRange) {
-  ExpectRefused(Read({{"num_hidden_layers", 0}}), {"num_hidden_layers is 0", "from 1"});
-  ExpectRefused(Read({{"num_attention_heads", -4}}), {"num_attention_heads is -4"});
-  ExpectRefused(Read({{"vocab_size", 1e300}}), {"vocab_size is 1e+300"});
-  ExpectRefused(Read({{"hidden_size", "64"}}), {"hidden_size is \"64\""});
-  ExpectRefused(Read({{"rope_theta", -1.0}}), {"rope_theta is -1"});
-  ExpectRefused(Read({{"rms_norm_eps", 0}}), {"rms_norm_eps is 0"});
+  ExpectRefused(ReadLlama({{"num_hidden_layers", 0}}), {"num_hidden_layers is 0", "from 1"});
+  ExpectRefused(ReadLlama({{"num_attention_heads", -4}}), {"num_attention_heads is -4"});
+  ExpectRefused(ReadLlama({{"vocab_size", 1e300}}), {"vocab_size is 1e+300"});
+  ExpectRefused(ReadLlama({{"hidden_size", "64"}}), {"hidden_size is \"64\""});
+  ExpectRefused(ReadLlama({{"rope_theta", -1.0}}), {"rope_theta is -1"});
+  ExpectRefused(ReadLlama({{"rms_norm_eps", 0}}), {"rms_norm_eps is 0"});
 }
 
 TEST(ReadConfig, RefusesAMissingRequiredField) {
@@ -106,13 +103,13 @@ TEST(ReadConfig, RefusesDeepNesting) {
 }
 
 TEST(ReadConfig, RefusesQuantisedCheckpoints) {
-  ExpectRefused(Read({{"quantization_config", {{"bits", 4}}}}), {"quantization_config"});
+  ExpectRefused(ReadLlama({{"quantization_config", {{"bits", 4}}}}), {"quantization_config"});
 }
 
 TEST(ReadConfig, ReadsEosAsOneIdOrAList) {
-  EXPECT_THAT(Read({{"eos_token_id", 7}})->eos_token_ids, ElementsAre(7));
-  EXPECT_THAT(Read({{"eos_token_id", {7, 9}}})->eos_token_ids, ElementsAre(7, 9));
-  EXPECT_TRUE(Read({{"eos_token_id", nullptr}})->eos_token_ids.empty());
+  EXPECT_THAT(ReadLlama({{"eos_token_id", 7}})->eos_token_ids, ElementsAre(7));
+  EXPECT_THAT(ReadLlama({{"eos_token_id", {7, 9}}})->eos_token_ids, ElementsAre(7, 9));
+  EXPECT_TRUE(ReadLlama({{"eos_token_id", nullptr}})->eos_token_ids.empty());
 }
 
 TEST(ReadConfig, RefusesWhatIsNoRegularFile) {
@@ -128,11 +125,11 @@ TEST(ReadConfig, SaysThatTheFileIsMissing) {
 }
 
 TEST(ConfigHash, IgnoresHowTheConfigIsWrittenAndSeesWhatItMeans) {
-  const auto plain = Read(nlohmann::json::object());
+  const auto plain = ReadLlama(nlohmann::json::object());
   const auto explicit_fields =
-      Read({{"num_key_value_heads", 4}, {"head_dim", 16}, {"rope_theta", 10000}, {"use_cache", true}});
+      ReadLlama({{"num_key_value_heads", 4}, {"head_dim", 16}, {"rope_theta", 10000}, {"use_cache", true}});
   EXPECT_EQ(ConfigHash(*plain), ConfigHash(*explicit_fields));
-  EXPECT_NE(ConfigHash(*plain), ConfigHash(*Read({{"rope_theta", 10001}})));
+  EXPECT_NE(ConfigHash(*plain), ConfigHash(*ReadLlama({{"rope_theta", 10001}})));
 }
 
 // Taken before other families than llama were read: what is measured stays known under its config's hash.
@@ -144,7 +141,7 @@ TEST(ConfigHash, OfAnOldLlamaIsWhatItWas) {
                                  {"torch_dtype", "float32"}};
   nlohmann::json tied = common;
   tied.update({{"intermediate_size", 160}, {"rope_scaling", nullptr}, {"tie_word_embeddings", true}});
-  EXPECT_EQ(ConfigHash(*Read(tied)), "9ab041bf755ee16cb9cc4f4c85889eca0d81ac63ba186d91d92d42b1a867b136");
+  EXPECT_EQ(ConfigHash(*ReadLlama(tied)), "9ab041bf755ee16cb9cc4f4c85889eca0d81ac63ba186d91d92d42b1a867b136");
   nlohmann::json scaled = common;
   scaled.update({{"intermediate_size", 128},
                  {"num_key_value_heads", 2},
@@ -156,11 +153,12 @@ TEST(ConfigHash, OfAnOldLlamaIsWhatItWas) {
                    {"low_freq_factor", 1.0},
                    {"high_freq_factor", 4.0},
                    {"original_max_position_embeddings", 64}}}});
-  EXPECT_EQ(ConfigHash(*Read(scaled)), "8501798ec27b1e47bbef63c3df6a1a897dc2832e0fc8e6b6a27b5ae741db7803");
+  EXPECT_EQ(ConfigHash(*ReadLlama(scaled)),
+            "8501798ec27b1e47bbef63c3df6a1a897dc2832e0fc8e6b6a27b5ae741db7803");
 }
 
 TEST(CanonicalConfigText, SaysNothingOfPartsThatAreNotUsed) {
-  const std::string plain = CanonicalConfigText(*Read(nlohmann::json::object()));
+  const std::string plain = CanonicalConfigText(*ReadLlama(nlohmann::json::object()));
   for (const char* part : {"norm_adds", "norm_rounds", "norm_placement", "key_norm", "soft_cap",
                            "embedding_scale", "beta", "factor", "truncate"}) {
     EXPECT_THAT(plain, Not(HasSubstr(part)));

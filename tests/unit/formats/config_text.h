@@ -11,7 +11,7 @@
 #include "tests/unit/formats/temporary_directory.h"
 #include "worker/formats/checkpoint.h"
 
-namespace ropelab::testing {
+namespace ropelab::unit {
 
 // The fields that no family goes without.
 inline nlohmann::json MinimalConfig(const std::string& family) {
@@ -32,6 +32,10 @@ inline absl::StatusOr<formats::ModelConfig> ReadWith(const std::string& family,
   return ReadConfigText(config.dump());
 }
 
+inline absl::StatusOr<formats::ModelConfig> ReadLlama(const nlohmann::json& patch) {
+  return ReadWith("llama", patch);
+}
+
 inline void ExpectRefused(const absl::StatusOr<formats::ModelConfig>& config,
                           std::initializer_list<const char*> words) {
   ASSERT_FALSE(config.ok());
@@ -40,4 +44,4 @@ inline void ExpectRefused(const absl::StatusOr<formats::ModelConfig>& config,
   }
 }
 
-}  // namespace ropelab::testing
+}  // namespace ropelab::unit

@@ -5,17 +5,14 @@
 namespace ropelab::formats {
 namespace {
 
-using ::ropelab::testing::ExpectRefused;
-using ::ropelab::testing::ReadWith;
+using ::ropelab::unit::ExpectRefused;
+using ::ropelab::unit::ReadLlama;
+using ::ropelab::unit::ReadWith;
 using ::testing::Each;
 using ::testing::SizeIs;
 
 nlohmann::json Scaling(const nlohmann::json& fields) {
   return {{"rope_scaling", fields}, {"max_position_embeddings", 4096}};
-}
-
-absl::StatusOr<ModelConfig> Read(const nlohmann::json& patch) {
-  return ReadWith("llama", patch);
 }
 
 TEST(RopeFields, AreReadUnderEverySpelling) {
@@ -29,7 +26,7 @@ TEST(RopeFields, AreReadUnderEverySpelling) {
                                    {"rope_parameters", "type"}}) {
     nlohmann::json named = llama3;
     named[key] = "llama3";
-    const auto config = Read({{place, named}, {"rope_theta", 5e5}});
+    const auto config = ReadLlama({{place, named}, {"rope_theta", 5e5}});
     ASSERT_TRUE(config.ok()) << config.status();
     EXPECT_EQ(config->rope_scaling.kind, RopeScalingKind::kLlama3);
     EXPECT_EQ(config->rope_scaling.factor, 8.0);
@@ -39,14 +36,15 @@ TEST(RopeFields, AreReadUnderEverySpelling) {
 }
 
 TEST(RopeFields, LetThetaOfRopeParametersWin) {
-  EXPECT_EQ(Read({{"rope_theta", 1e4}, {"rope_parameters", {{"rope_theta", 5e5}, {"rope_type", "default"}}}})
-                ->rope_theta,
-            5e5);
+  EXPECT_EQ(
+      ReadLlama({{"rope_theta", 1e4}, {"rope_parameters", {{"rope_theta", 5e5}, {"rope_type", "default"}}}})
+          ->rope_theta,
+      5e5);
   // It need not name a kind.
-  const auto plain = Read({{"rope_parameters", {{"rope_theta", 5e5}}}});
+  const auto plain = ReadLlama({{"rope_parameters", {{"rope_theta", 5e5}}}});
   ASSERT_TRUE(plain.ok()) << plain.status();
   EXPECT_EQ(plain->rope_theta, 5e5);
-  const auto both = Read(
+  const auto both = ReadLlama(
       {{"rope_parameters", {{"rope_theta", 5e5}}}, {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}});
   EXPECT_EQ(both->rope_theta, 5e5);
   EXPECT_EQ(both->rope_scaling.kind, RopeScalingKind::kLinear);
@@ -55,7 +53,7 @@ TEST(RopeFields, LetThetaOfRopeParametersWin) {
 TEST(RopeFields, TakeDefaultNullAndEmptyForNoScaling) {
   for (const nlohmann::json& scaling :
        {nlohmann::json{{"rope_type", "default"}}, nlohmann::json(nullptr), nlohmann::json::object()}) {
-    const auto config = Read(Scaling(scaling));
+    const auto config = ReadLlama(Scaling(scaling));
     ASSERT_TRUE(config.ok()) << config.status();
     EXPECT_EQ(config->rope_scaling, RopeScaling());
   }
@@ -63,9 +61,9 @@ TEST(RopeFields, TakeDefaultNullAndEmptyForNoScaling) {
 
 TEST(RopeFields, RefuseTwoPlacesThatDisagree) {
   const nlohmann::json linear = {{"rope_type", "linear"}, {"factor", 2.0}};
-  ExpectRefused(Read({{"rope_scaling", linear}, {"rope_parameters", {{"rope_type", "default"}}}}),
+  ExpectRefused(ReadLlama({{"rope_scaling", linear}, {"rope_parameters", {{"rope_type", "default"}}}}),
                 {"rope_scaling", "different from rope_parameters"});
-  EXPECT_TRUE(Read({{"rope_scaling", linear}, {"rope_parameters", linear}}).ok());
+  EXPECT_TRUE(ReadLlama({{"rope_scaling", linear}, {"rope_parameters", linear}}).ok());
 }
 
 // transformers 5 may give parameters for each type of layer.
@@ -96,47 +94,51 @@ TEST(RopeFields, TakeParametersForTypesOfLayersWhereTheyAgree) {
 
 TEST(RopeFields, RefuseAnUnknownKindByName) {
   for (const char* kind : {"su", "mrope", "ntk", "proportional"}) {
-    ExpectRefused(Read({{"rope_scaling", {{"type", kind}, {"factor", 2.0}}}}),
+    ExpectRefused(ReadLlama({{"rope_scaling", {{"type", kind}, {"factor", 2.0}}}}),
                   {"rope_scaling.rope_type", kind, "default, linear, llama3, yarn, dynamic, longrope"});
-    ExpectRefused(Read({{"rope_parameters", {{"rope_type", kind}}}}), {"rope_parameters.rope_type", kind});
+    ExpectRefused(ReadLlama({{"rope_parameters", {{"rope_type", kind}}}}),
+                  {"rope_parameters.rope_type", kind});
   }
 }
 
 TEST(RopeFields, RefuseFieldsWithoutAKind) {
-  ExpectRefused(Read({{"rope_scaling", {{"factor", 2.0}}}}), {"rope_scaling.rope_type is missing", "factor"});
-  ExpectRefused(Read({{"rope_parameters", {{"factor", 2.0}, {"rope_theta", 1e4}}}}),
+  ExpectRefused(ReadLlama({{"rope_scaling", {{"factor", 2.0}}}}),
+                {"rope_scaling.rope_type is missing", "factor"});
+  ExpectRefused(ReadLlama({{"rope_parameters", {{"factor", 2.0}, {"rope_theta", 1e4}}}}),
                 {"rope_parameters.rope_type is missing"});
 }
 
 TEST(RopeFields, RefusePartialRotationWhereverItStands) {
   const nlohmann::json half = {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}};
-  ExpectRefused(Read({{"rope_parameters", half}}), {"rope_parameters.partial_rotary_factor"});
-  ExpectRefused(Read({{"rope_scaling", half}}), {"rope_scaling.partial_rotary_factor"});
-  EXPECT_TRUE(Read({{"partial_rotary_factor", 1.0}}).ok());
+  ExpectRefused(ReadLlama({{"rope_parameters", half}}), {"rope_parameters.partial_rotary_factor"});
+  ExpectRefused(ReadLlama({{"rope_scaling", half}}), {"rope_scaling.partial_rotary_factor"});
+  EXPECT_TRUE(ReadLlama({{"partial_rotary_factor", 1.0}}).ok());
 }
 
 TEST(RopeFields, RefuseAMissingFactor) {
   for (const char* kind : {"linear", "dynamic", "llama3"}) {
-    ExpectRefused(Read({{"rope_scaling", {{"rope_type", kind}}}}), {"rope_scaling.factor is missing"});
+    ExpectRefused(ReadLlama({{"rope_scaling", {{"rope_type", kind}}}}), {"rope_scaling.factor is missing"});
   }
-  ExpectRefused(Read({{"rope_scaling",
-                       {{"rope_type", "llama3"},
-                        {"factor", 8.0},
-                        {"low_freq_factor", 4.0},
-                        {"high_freq_factor", 1.0},
-                        {"original_max_position_embeddings", 64}}}}),
+  ExpectRefused(ReadLlama({{"rope_scaling",
+                            {{"rope_type", "llama3"},
+                             {"factor", 8.0},
+                             {"low_freq_factor", 4.0},
+                             {"high_freq_factor", 1.0},
+                             {"original_max_position_embeddings", 64}}}}),
                 {"high_freq_factor is 1", "low_freq_factor"});
 }
 
 TEST(RopeFields, OfDynamicCountFromMaxPositions) {
-  const auto config = Read(Scaling({{"type", "dynamic"}, {"factor", 2.0}}));
+  const auto config = ReadLlama(Scaling({{"type", "dynamic"}, {"factor", 2.0}}));
   EXPECT_EQ(config->rope_scaling.original_max_positions, 4096);
   EXPECT_EQ(config->rope_scaling.attention_factor, 1.0);
 }
 
 // transformers has no limit; a prompt that the scaling is meant for must not be refused.
 TEST(RopeFields, StretchTheLongestPrompt) {
-  const auto longest = [](const nlohmann::json& scaling) { return Read(Scaling(scaling))->max_positions; };
+  const auto longest = [](const nlohmann::json& scaling) {
+    return ReadLlama(Scaling(scaling))->max_positions;
+  };
   EXPECT_EQ(longest(nullptr), 4096);
   EXPECT_EQ(longest({{"type", "linear"}, {"factor", 2.5}}), 10240);
   EXPECT_EQ(longest({{"type", "linear"}, {"factor", 0.5}}), 4096);
@@ -147,7 +149,7 @@ TEST(RopeFields, StretchTheLongestPrompt) {
 }
 
 TEST(RopeFields, OfYarnFallBack) {
-  const auto config = Read(Scaling({{"type", "yarn"}, {"factor", 4.0}}));
+  const auto config = ReadLlama(Scaling({{"type", "yarn"}, {"factor", 4.0}}));
   ASSERT_TRUE(config.ok()) << config.status();
   const RopeScaling& yarn = config->rope_scaling;
   EXPECT_EQ(yarn.original_max_positions, 4096);
@@ -155,10 +157,10 @@ TEST(RopeFields, OfYarnFallBack) {
   EXPECT_EQ(yarn.beta_slow, 1.0);
   EXPECT_TRUE(yarn.truncate);
   EXPECT_DOUBLE_EQ(yarn.attention_factor, 1.1386294361119891);  // 0.1 ln 4 + 1
-  const auto bare = Read(Scaling({{"type", "yarn"}, {"original_max_position_embeddings", 512}}));
+  const auto bare = ReadLlama(Scaling({{"type", "yarn"}, {"original_max_position_embeddings", 512}}));
   EXPECT_EQ(bare->rope_scaling.factor, 8.0);
   // Zero and null mean missing, except of truncate.
-  const auto zero = Read(Scaling(
+  const auto zero = ReadLlama(Scaling(
       {{"type", "yarn"}, {"factor", 0.5}, {"beta_fast", 0}, {"beta_slow", nullptr}, {"truncate", nullptr}}));
   EXPECT_EQ(zero->rope_scaling.beta_fast, 32.0);
   EXPECT_EQ(zero->rope_scaling.beta_slow, 1.0);
@@ -170,7 +172,7 @@ TEST(RopeFields, OfYarnWeighMagnitudes) {
   const auto factor = [](const nlohmann::json& more) {
     nlohmann::json fields = {{"type", "yarn"}, {"factor", 40}, {"original_max_position_embeddings", 4096}};
     fields.update(more);
-    return Read(Scaling(fields))->rope_scaling.attention_factor;
+    return ReadLlama(Scaling(fields))->rope_scaling.attention_factor;
   };
   EXPECT_EQ(factor({{"mscale", 0.707}, {"mscale_all_dim", 0.707}}), 1.0);
   EXPECT_DOUBLE_EQ(factor({{"mscale", 1.0}, {"mscale_all_dim", 0.5}}),
@@ -181,13 +183,15 @@ TEST(RopeFields, OfYarnWeighMagnitudes) {
 }
 
 TEST(RopeFields, OfYarnThatCannotBeAreRefused) {
-  ExpectRefused(Read(Scaling({{"type", "yarn"}, {"factor", 4.0}, {"beta_fast", 1.0}, {"beta_slow", 32.0}})),
-                {"beta_fast is 1", "beta_slow"});
-  ExpectRefused(Read({{"max_position_embeddings", 4096},
-                      {"original_max_position_embeddings", 512},
-                      {"rope_scaling",
-                       {{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 1024}}}}),
-                {"rope_scaling.original_max_position_embeddings is 1024", "512"});
+  ExpectRefused(
+      ReadLlama(Scaling({{"type", "yarn"}, {"factor", 4.0}, {"beta_fast", 1.0}, {"beta_slow", 32.0}})),
+      {"beta_fast is 1", "beta_slow"});
+  ExpectRefused(
+      ReadLlama({{"max_position_embeddings", 4096},
+                 {"original_max_position_embeddings", 512},
+                 {"rope_scaling",
+                  {{"type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 1024}}}}),
+      {"rope_scaling.original_max_position_embeddings is 1024", "512"});
 }
 
 nlohmann::json LongRope(size_t entries) {
@@ -199,31 +203,31 @@ nlohmann::json LongRope(size_t entries) {
 TEST(RopeFields, OfLongRopeHaveAnEntryForEachPair) {
   nlohmann::json scaling = LongRope(8);
   scaling["original_max_position_embeddings"] = 512;
-  const auto config = Read(Scaling(scaling));
+  const auto config = ReadLlama(Scaling(scaling));
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_THAT(config->rope_scaling.long_factor, SizeIs(8));
   EXPECT_THAT(config->rope_scaling.long_factor, Each(4.0));
   EXPECT_THAT(config->rope_scaling.short_factor, Each(1.0));
   // The ratio of the lengths, 8, where no factor is given: sqrt(1 + ln 8 / ln 512).
   EXPECT_DOUBLE_EQ(config->rope_scaling.attention_factor, std::sqrt(4.0 / 3.0));
-  ExpectRefused(Read(Scaling(LongRope(7))), {"rope_scaling.long_factor is a list of 7", "8 numbers"});
+  ExpectRefused(ReadLlama(Scaling(LongRope(7))), {"rope_scaling.long_factor is a list of 7", "8 numbers"});
   scaling["short_factor"] = {1, 1, 1, 1, 1, 1, 1, "one"};
-  ExpectRefused(Read(Scaling(scaling)), {"rope_scaling.short_factor[7]", "\"one\""});
+  ExpectRefused(ReadLlama(Scaling(scaling)), {"rope_scaling.short_factor[7]", "\"one\""});
   scaling.erase("short_factor");
-  ExpectRefused(Read(Scaling(scaling)), {"rope_scaling.short_factor is missing"});
+  ExpectRefused(ReadLlama(Scaling(scaling)), {"rope_scaling.short_factor is missing"});
 }
 
 TEST(RopeFields, OfLongRopeTakeTheirLengthFromBesideTheScalingToo) {
   nlohmann::json patch = Scaling(LongRope(8));
   patch["original_max_position_embeddings"] = 512;
-  EXPECT_EQ(Read(patch)->rope_scaling.original_max_positions, 512);
+  EXPECT_EQ(ReadLlama(patch)->rope_scaling.original_max_positions, 512);
   patch["rope_scaling"]["factor"] = 64.0;  // sqrt(1 + ln 64 / ln 512)
-  EXPECT_DOUBLE_EQ(Read(patch)->rope_scaling.attention_factor, std::sqrt(5.0 / 3.0));
+  EXPECT_DOUBLE_EQ(ReadLlama(patch)->rope_scaling.attention_factor, std::sqrt(5.0 / 3.0));
   patch["rope_scaling"]["attention_factor"] = 1.5;
-  EXPECT_EQ(Read(patch)->rope_scaling.attention_factor, 1.5);
+  EXPECT_EQ(ReadLlama(patch)->rope_scaling.attention_factor, 1.5);
   // Without any length nothing is stretched.
-  EXPECT_EQ(Read(Scaling(LongRope(8)))->rope_scaling.original_max_positions, 4096);
-  EXPECT_EQ(Read(Scaling(LongRope(8)))->rope_scaling.attention_factor, 1.0);
+  EXPECT_EQ(ReadLlama(Scaling(LongRope(8)))->rope_scaling.original_max_positions, 4096);
+  EXPECT_EQ(ReadLlama(Scaling(LongRope(8)))->rope_scaling.attention_factor, 1.0);
 }
 
 // Within the bounds of its own field and yet 0 in fp32, in which the frequencies divide by it.
@@ -233,16 +237,16 @@ TEST(RopeFields, RefuseFactorsThatMakeAFrequencyInfinite) {
   for (const char* list : {"short_factor", "long_factor"}) {
     nlohmann::json tiny = scaling;
     tiny[list][1] = 1.01e-320;
-    ExpectRefused(Read(Scaling(tiny)), {"rope_scaling is longrope", "infinite", "near 0"});
+    ExpectRefused(ReadLlama(Scaling(tiny)), {"rope_scaling is longrope", "infinite", "near 0"});
   }
   for (const char* kind : {"linear", "yarn"}) {
-    ExpectRefused(Read(Scaling({{"type", kind}, {"factor", 1e-320}})), {"rope_scaling is ", "infinite"});
+    ExpectRefused(ReadLlama(Scaling({{"type", kind}, {"factor", 1e-320}})), {"rope_scaling is ", "infinite"});
   }
   const nlohmann::json in_parameters = {{"rope_type", "linear"}, {"factor", 1e-320}};
-  ExpectRefused(Read({{"rope_parameters", in_parameters}}), {"rope_parameters is linear"});
+  ExpectRefused(ReadLlama({{"rope_parameters", in_parameters}}), {"rope_parameters is linear"});
   // 0.1 mscale ln 4 + 1 = 0 below the line.
   ExpectRefused(
-      Read(
+      ReadLlama(
           Scaling({{"type", "yarn"}, {"factor", std::exp(1.0)}, {"mscale", 1.0}, {"mscale_all_dim", -10.0}})),
       {"rope_scaling is yarn", "infinite"});
 }

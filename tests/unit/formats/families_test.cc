@@ -8,10 +8,10 @@
 namespace ropelab::formats {
 namespace {
 
-using ::ropelab::testing::ExpectRefused;
-using ::ropelab::testing::MinimalConfig;
-using ::ropelab::testing::ReadConfigText;
-using ::ropelab::testing::ReadWith;
+using ::ropelab::unit::ExpectRefused;
+using ::ropelab::unit::MinimalConfig;
+using ::ropelab::unit::ReadConfigText;
+using ::ropelab::unit::ReadWith;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Optional;

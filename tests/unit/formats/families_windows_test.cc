@@ -3,8 +3,8 @@
 namespace ropelab::formats {
 namespace {
 
-using ::ropelab::testing::ExpectRefused;
-using ::ropelab::testing::ReadWith;
+using ::ropelab::unit::ExpectRefused;
+using ::ropelab::unit::ReadWith;
 using ::testing::ElementsAre;
 
 constexpr char kSliding[] = "sliding_attention";

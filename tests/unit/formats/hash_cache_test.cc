@@ -26,7 +26,7 @@
 namespace ropelab::formats {
 namespace {
 
-using ::ropelab::testing::TemporaryDirectory;
+using ::ropelab::unit::TemporaryDirectory;
 using ::testing::HasSubstr;
 
 constexpr char kFile[] = "model.safetensors";

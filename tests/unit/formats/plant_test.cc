@@ -16,7 +16,7 @@
 namespace ropelab::formats {
 namespace {
 
-using ::ropelab::testing::TemporaryDirectory;
+using ::ropelab::unit::TemporaryDirectory;
 using ::testing::HasSubstr;
 
 std::vector<double> Frequencies(int64_t head_dim, double theta) {

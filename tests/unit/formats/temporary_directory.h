@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace ropelab::testing {
+namespace ropelab::unit {
 
 class TemporaryDirectory {
  public:
@@ -30,4 +30,4 @@ class TemporaryDirectory {
   std::string path_;
 };
 
-}  // namespace ropelab::testing
+}  // namespace ropelab::unit

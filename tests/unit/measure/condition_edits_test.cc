@@ -17,8 +17,8 @@ using engine::SmallConfig;
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr auto kQuery = engine::Projection::kQuery;
-constexpr auto kKey = engine::Projection::kKey;
+constexpr auto kQueries = engine::Projection::kQuery;
+constexpr auto kKeys = engine::Projection::kKey;
 
 absl::StatusOr<LowRanks> Read(const std::vector<v1::Intervention>& edits) {
   const v1::Condition condition = ConditionOf(edits);
@@ -37,17 +37,17 @@ LowRanks MustRead(const std::vector<v1::Intervention>& edits) {
 
 TEST(ReadInterventionsLowRank, AKeyEditHitsAKvHeadOnceHoweverManyOfItsHeadsAreNamed) {
   EXPECT_EQ(MustRead({LowRank({{0, 2}, {0, 3}, {1, 1}}, 5, {v1::Matrix::KEY, v1::Matrix::QUERY})}),
-            (LowRanks{{{0, kQuery, 2}, 5},
-                      {{0, kQuery, 3}, 5},
-                      {{0, kKey, 1}, 5},
-                      {{1, kQuery, 1}, 5},
-                      {{1, kKey, 0}, 5}}));
+            (LowRanks{{{0, kQueries, 2}, 5},
+                      {{0, kQueries, 3}, 5},
+                      {{0, kKeys, 1}, 5},
+                      {{1, kQueries, 1}, 5},
+                      {{1, kKeys, 0}, 5}}));
 }
 
 TEST(ReadInterventionsLowRank, OfSeveralEditsOfOneMatrixTheLowestRankCounts) {
   EXPECT_EQ(MustRead({LowRank({{0, 0}}, 5, {v1::Matrix::KEY}), LowRank({{0, 1}}, 3, {v1::Matrix::KEY}),
                       LowRank({{0, 0}, {0, 0}}, 4, {v1::Matrix::KEY})}),
-            (LowRanks{{{0, kKey, 0}, 3}}));
+            (LowRanks{{{0, kKeys, 0}, 3}}));
 }
 
 TEST(ReadInterventionsLowRank, LeavesOutWhatChangesNothing) {

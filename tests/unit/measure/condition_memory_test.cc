@@ -11,9 +11,6 @@
 namespace ropelab::measure {
 namespace {
 
-constexpr auto kQuery = v1::Matrix::QUERY;
-constexpr auto kKey = v1::Matrix::KEY;
-
 // Which part is the largest decides where the peak lies.
 std::vector<formats::ModelConfig> Shapes() {
   formats::ModelConfig wide = engine::SmallConfig(), heads = engine::SmallConfig(),

@@ -28,9 +28,6 @@ using engine::LoadFixture;
 using engine::MadeModel;
 using testing::HasSubstr;
 
-constexpr auto kQuery = v1::Matrix::QUERY;
-constexpr auto kKey = v1::Matrix::KEY;
-
 std::vector<v1::Condition> NumpysConditions() {
   return {ConditionOf({}), ConditionOf({LowRank({{1, 2}}, 3, {kQuery})}),
           ConditionOf({LowRank({{1, 2}}, 4, {kKey})}),
@@ -79,7 +76,7 @@ formats::ModelConfig FiveLayers() {
 }
 
 // First edited layers 4, 0, none, 2, 2, none again, 1.
-std::vector<v1::Condition> ManyConditions() {
+std::vector<v1::Condition> ManyLowRanks() {
   return {ConditionOf({LowRank({{4, 0}}, 2, {kQuery, kKey})}),
           ConditionOf({LowRank({{0, 3}}, 1, {kKey}), LowRank({{3, 1}}, 4, {kQuery})}),
           ConditionOf({}),
@@ -139,7 +136,7 @@ model::LoadedModel ModelUnder(const v1::Condition& condition, const model::Loade
 
 TEST(ConditionOutcomes, EveryConditionEqualsItselfAloneAndFromLayer0BitForBit) {
   const auto prompts = SomePrompts();
-  const auto conditions = ManyConditions();
+  const auto conditions = ManyLowRanks();
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kHalf}) {
     const model::LoadedModel model = MadeModel(FiveLayers(), dtype);
     const Losses together = LossesOf(ConditionRequest(prompts, conditions), model);
@@ -160,7 +157,7 @@ TEST(ConditionOutcomes, EveryConditionEqualsItselfAloneAndFromLayer0BitForBit) {
 
 TEST(ConditionOutcomes, BitsDependNeitherOnThreadsNorOnOrderNorOnTheBlock) {
   const auto prompts = SomePrompts();
-  auto conditions = ManyConditions();
+  auto conditions = ManyLowRanks();
   const int threads = at::get_num_threads();
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     const model::LoadedModel model = MadeModel(FiveLayers(), dtype);
@@ -226,7 +223,7 @@ TEST(ConditionOutcomes, LeavesTheModelAsItWas) {
     before.push_back(layer.query.clone());
     before.push_back(layer.key.clone());
   }
-  LossesOf(ConditionRequest(SomePrompts(), ManyConditions()), model);
+  LossesOf(ConditionRequest(SomePrompts(), ManyLowRanks()), model);
   for (size_t layer = 0; layer < 5; ++layer) {
     EXPECT_TRUE(at::equal(model.weights.layers[layer].query, before[2 * layer]));
     EXPECT_TRUE(at::equal(model.weights.layers[layer].key, before[2 * layer + 1]));
@@ -270,9 +267,8 @@ TEST(ConditionOutcomes, StopsAtOnceWhenTheLeaseIsGone) {
   for (const int call : {1, 7, 20}) {
     ListRecorder recorder;
     recorder.cancel_at_call = call;
-    EXPECT_EQ(
-        Measure(ConditionRequest(SomePrompts(), ManyConditions()), &model, {}, recorder).status().code(),
-        absl::StatusCode::kCancelled);
+    EXPECT_EQ(Measure(ConditionRequest(SomePrompts(), ManyLowRanks()), &model, {}, recorder).status().code(),
+              absl::StatusCode::kCancelled);
     EXPECT_EQ(recorder.calls, call);
     EXPECT_TRUE(recorder.readings.empty());
   }

@@ -10,6 +10,9 @@
 
 namespace ropelab::measure {
 
+constexpr auto kQuery = v1::Matrix::QUERY;
+constexpr auto kKey = v1::Matrix::KEY;
+
 // `heads`: (layer, head) each.
 inline v1::Intervention LowRank(const std::vector<std::pair<int, int>>& heads, int64_t rank,
                                 std::initializer_list<v1::Matrix::Value> matrices) {

@@ -65,7 +65,7 @@ TEST(FrequencyFits, EqualNumpysOnAnotherImplementationsQueriesAndKeys) {
 
 TEST(FrequencyFits, ExplainAPlantedHeadWhollyAndASilentOneNotAtAll) {
   for (const int64_t tokens : {int64_t{256}, int64_t{1500}}) {
-    ropelab::testing::TemporaryDirectory directory;
+    ropelab::unit::TemporaryDirectory directory;
     formats::PlantOptions options;
     options.out = directory.path() + "/planted";
     options.head_dim = 32;

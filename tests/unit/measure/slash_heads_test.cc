@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Removals,
                                            "olmo2_a", "stories260K"));
 
 TEST(RemovalScores, OfAllPairsMakeAPlantedHeadUniform) {
-  ropelab::testing::TemporaryDirectory directory;
+  ropelab::unit::TemporaryDirectory directory;
   formats::PlantOptions options;
   options.out = directory.path() + "/planted";
   options.head_dim = 16;

@@ -17,7 +17,7 @@ using engine::SmallConfig;
 
 constexpr int64_t kTokens = 2500;
 
-v1::Measurement Request(int64_t tokens = kTokens) {
+v1::Measurement OfTokens(int64_t tokens = kTokens) {
   v1::Measurement measurement;
   measurement.mutable_weight_profile()->set_energy(0.95);
   v1::VocabularyProfile& vocabulary = *measurement.mutable_weight_profile()->mutable_vocabulary();
@@ -29,7 +29,7 @@ v1::Measurement Request(int64_t tokens = kTokens) {
 
 // Query and key.
 std::vector<v1::VocabularySide> SidesOf(const model::LoadedModel& model,
-                                        const v1::Measurement& request = Request()) {
+                                        const v1::Measurement& request = OfTokens()) {
   ListRecorder recorder;
   const auto outcome = Measure(request, &model, {}, recorder);
   EXPECT_TRUE(outcome.ok()) << outcome.status();
@@ -140,7 +140,7 @@ TEST(VocabularyProfile, LeavesOutTokensAndHeadsWithoutADirection) {
   config.norm_placement = formats::NormPlacement::kAfter;
   config.vocabulary = kTokens;
   model::LoadedModel model = MadeModel(config);
-  const double before = SidesOf(model, Request(1000))[0].aligned_r1(0);
+  const double before = SidesOf(model, OfTokens(1000))[0].aligned_r1(0);
   model.weights.embedding.narrow(0, 1000, kTokens - 1000).zero_();
   model.weights.layers[0].query.narrow(0, 12, 12).zero_();
   const v1::VocabularySide query = SidesOf(model)[0];
@@ -168,7 +168,7 @@ TEST(VocabularyProfile, BitsDoNotDependOnTheNumberOfThreads) {
     std::vector<std::string> said;
     for (const int count : {1, 2, 3}) {
       at::set_num_threads(count);
-      const auto sides = SidesOf(model, Request(1030));  // the second stretch is less than one tile
+      const auto sides = SidesOf(model, OfTokens(1030));  // the second stretch is less than one tile
       said.push_back(sides[0].SerializeAsString() + sides[1].SerializeAsString());
     }
     at::set_num_threads(threads);
@@ -186,7 +186,7 @@ TEST(VocabularyProfile, SaysWhereTheModelDoesNotComputeInItsDtype) {
   model.weights.embedding.narrow(0, 0, 2000).zero_();
   model.weights.embedding.narrow(0, 2001, kTokens - 2001).zero_();
   ListRecorder recorder;
-  const absl::Status status = Measure(Request(), &model, {}, recorder).status();
+  const absl::Status status = Measure(OfTokens(), &model, {}, recorder).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("token ids 1024..2047"));
 }
@@ -197,7 +197,7 @@ TEST(VocabularyProfile, NeedsNoMoreMemoryForALongerVocabulary) {
   model::LoadedModel model;
   model.config = config;
   model.dtype = at::kFloat;
-  const auto bytes = [&](int64_t tokens) { return ActivationBytes(Request(tokens), model).value_or(0); };
+  const auto bytes = [&](int64_t tokens) { return ActivationBytes(OfTokens(tokens), model).value_or(0); };
   EXPECT_GT(bytes(100), 0);
   EXPECT_LT(bytes(100), bytes(5000));
   EXPECT_EQ(bytes(5000), bytes(150000));

@@ -20,14 +20,14 @@ using engine::MadeModel;
 using engine::SmallConfig;
 using testing::HasSubstr;
 
-v1::Measurement Request(double energy) {
+v1::Measurement WeightRequest(double energy) {
   v1::Measurement measurement;
   measurement.mutable_weight_profile()->set_energy(energy);
   return measurement;
 }
 
 v1::Measurement VocabularyRequest(int64_t tokens, bool norm_weight) {
-  v1::Measurement measurement = Request(kNumpyEnergy);
+  v1::Measurement measurement = WeightRequest(kNumpyEnergy);
   v1::VocabularyProfile& vocabulary = *measurement.mutable_weight_profile()->mutable_vocabulary();
   vocabulary.set_tokens(tokens);
   vocabulary.set_norm_weight(norm_weight);
@@ -85,7 +85,7 @@ class WeightParity : public testing::TestWithParam<int> {
 TEST_P(WeightParity, SpectraOfTheProjectionsAreNumpys) {
   ROPELAB_NEED_FIXTURE(expected().fixture);
   ListRecorder recorder;
-  const auto outcome = Measure(Request(kNumpyEnergy), Load().get(), {}, recorder);
+  const auto outcome = Measure(WeightRequest(kNumpyEnergy), Load().get(), {}, recorder);
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(outcome->fed_ids_digest, "");
   ASSERT_EQ(recorder.readings.size(), expected().layers.size());
@@ -135,7 +135,7 @@ TEST(WeightProfile, AProjectionOfRankOneHasAllItsEnergyInOneDirectionAndOneOfZer
   model.weights.layers[0].query.narrow(0, 12, 12).copy_(at::mm(column, row));
   model.weights.layers[0].query.narrow(0, 24, 12).zero_();
   ListRecorder recorder;
-  ASSERT_TRUE(Measure(Request(0.95), &model, {}, recorder).ok());
+  ASSERT_TRUE(Measure(WeightRequest(0.95), &model, {}, recorder).ok());
   ASSERT_EQ(recorder.readings.size(), 2u);
   const v1::WeightSpectra& spectra = recorder.readings[0].weight_spectra();
   EXPECT_DOUBLE_EQ(spectra.query_r1(1), 1.0);
@@ -155,7 +155,7 @@ TEST(WeightProfile, BitsDoNotDependOnTheNumberOfThreads) {
   for (const int count : {1, 2, 3}) {
     at::set_num_threads(count);
     ListRecorder recorder;
-    ASSERT_TRUE(Measure(Request(0.95), &model, {}, recorder).ok());
+    ASSERT_TRUE(Measure(WeightRequest(0.95), &model, {}, recorder).ok());
     said.emplace_back();
     for (const v1::Reading& reading : recorder.readings) said.back() += reading.SerializeAsString();
   }
@@ -172,9 +172,9 @@ TEST(WeightProfile, RefusesWhatIsOutOfRangeWithTheFieldAndTheRange) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     return std::string(status.message());
   };
-  EXPECT_THAT(refusal(Request(0)), HasSubstr("energy is 0"));
-  EXPECT_THAT(refusal(Request(1.5)), HasSubstr("energy is 1.5"));
-  EXPECT_THAT(refusal(Request(std::nan(""))), HasSubstr("energy is nan"));
+  EXPECT_THAT(refusal(WeightRequest(0)), HasSubstr("energy is 0"));
+  EXPECT_THAT(refusal(WeightRequest(1.5)), HasSubstr("energy is 1.5"));
+  EXPECT_THAT(refusal(WeightRequest(std::nan(""))), HasSubstr("energy is nan"));
   EXPECT_THAT(refusal(VocabularyRequest(0, true)), HasSubstr("tokens is 0"));
   EXPECT_THAT(refusal(VocabularyRequest(91, true)),
               testing::AllOf(HasSubstr("tokens is 91"), HasSubstr("90 rows")));
@@ -186,7 +186,7 @@ TEST(WeightProfile, RefusesWhatIsOutOfRangeWithTheFieldAndTheRange) {
 
 TEST(WeightProfile, StopsAtOnceWhenTheLeaseIsGone) {
   const model::LoadedModel model = MadeModel(SmallConfig());
-  for (const v1::Measurement& request : {Request(0.95), VocabularyRequest(90, true)}) {
+  for (const v1::Measurement& request : {WeightRequest(0.95), VocabularyRequest(90, true)}) {
     ListRecorder recorder;
     recorder.cancel_at_call = 1;
     EXPECT_EQ(Measure(request, &model, {}, recorder).status().code(), absl::StatusCode::kCancelled);

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -13,18 +12,14 @@
 
 #include "tests/unit/absent.h"
 #include "tests/unit/formats/temporary_directory.h"
+#include "tests/unit/model/fixture.h"
 #include "worker/formats/safetensors_writer.h"
 
 namespace ropelab::model {
 namespace {
 
-using ::ropelab::testing::TemporaryDirectory;
+using ::ropelab::unit::TemporaryDirectory;
 using ::testing::HasSubstr;
-
-std::string Fixture(const std::string& name) {
-  const char* root = std::getenv("ROPELAB_FIXTURES");
-  return std::string(root != nullptr ? root : ROPELAB_FIXTURES_DEFAULT) + "/models/" + name;
-}
 
 at::Tensor Rows(std::vector<float> values, int64_t columns) {
   const auto count = static_cast<int64_t>(values.size());
@@ -116,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, Int8Fixtures,
                                            NumpyInt8{"gemma2_a", -482023, 5.771980562130921}),
                          [](const auto& info) { return std::string(info.param.fixture); });
 
-constexpr char kConfig[] =
+constexpr char kConfigOfOnes[] =
     R"({"model_type":"llama","hidden_size":2,"num_hidden_layers":1,"num_attention_heads":1,
   "intermediate_size":3,"vocab_size":3,"torch_dtype":"float32","tie_word_embeddings":true,"eos_token_id":2})";
 
@@ -128,7 +123,7 @@ formats::NamedTensor Ones(const std::string& name, std::vector<int64_t> shape) {
           std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float))};
 }
 
-std::vector<formats::NamedTensor> TinyTensors() {
+std::vector<formats::NamedTensor> TensorsOfOnes() {
   const std::string layer = "model.layers.0.";
   return {Ones("model.embed_tokens.weight", {3, 2}),
           Ones(layer + "input_layernorm.weight", {2}),
@@ -145,8 +140,8 @@ std::vector<formats::NamedTensor> TinyTensors() {
 
 TEST(Int8Weights, TakeAByteAnElementAndAScaleARow) {
   TemporaryDirectory directory;
-  directory.Write("config.json", kConfig);
-  ASSERT_TRUE(formats::WriteSafetensors(directory.File("model.safetensors"), TinyTensors()).ok());
+  directory.Write("config.json", kConfigOfOnes);
+  ASSERT_TRUE(formats::WriteSafetensors(directory.File("model.safetensors"), TensorsOfOnes()).ok());
   const int64_t projections = 4 * 4 + 3 * 6, rows = 4 * 2 + 2 * 3 + 2, wide = 6 + 3 * 2;
   const int64_t bytes = projections + 4 * rows + 4 * wide;
   EXPECT_EQ(*ModelBytes(directory.path(), kInt8Weights), bytes);
@@ -165,8 +160,8 @@ TEST(Int8Weights, TakeAByteAnElementAndAScaleARow) {
 
 TEST(Int8Weights, RefusesWhatIsNotFiniteAndNamesTheTensor) {
   TemporaryDirectory directory;
-  directory.Write("config.json", kConfig);
-  std::vector<formats::NamedTensor> tensors = TinyTensors();
+  directory.Write("config.json", kConfigOfOnes);
+  std::vector<formats::NamedTensor> tensors = TensorsOfOnes();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::memcpy(tensors[9].bytes.data() + 20, &nan, sizeof(nan));
   ASSERT_TRUE(formats::WriteSafetensors(directory.File("model.safetensors"), tensors).ok());

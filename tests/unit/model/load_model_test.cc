@@ -13,6 +13,7 @@
 
 #include "tests/unit/absent.h"
 #include "tests/unit/formats/temporary_directory.h"
+#include "tests/unit/model/fixture.h"
 #include "worker/formats/plant.h"
 #include "worker/formats/safetensors_writer.h"
 #include "worker/model/loaded_model.h"
@@ -20,7 +21,7 @@
 namespace ropelab::model {
 namespace {
 
-using ::ropelab::testing::TemporaryDirectory;
+using ::ropelab::unit::TemporaryDirectory;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -31,12 +32,6 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> Load(const std::string& direc
                                                         at::ScalarType dtype = at::kFloat,
                                                         int64_t limit = 0) {
   return LoadModel(directory, dtype, at::kCPU, limit, Silent);
-}
-
-std::string Fixture(const std::string& name) {
-  const char* root = std::getenv("ROPELAB_FIXTURES");
-  return (std::filesystem::path(root != nullptr ? root : ROPELAB_FIXTURES_DEFAULT) / "models" / name)
-      .string();
 }
 
 #define SKIP_WITHOUT_FIXTURE(name)                         \

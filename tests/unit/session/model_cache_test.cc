@@ -21,7 +21,7 @@
 namespace ropelab::session {
 namespace {
 
-using ::ropelab::testing::TemporaryDirectory;
+using ::ropelab::unit::TemporaryDirectory;
 using ::testing::HasSubstr;
 using ::testing::Not;
 

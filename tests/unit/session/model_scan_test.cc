@@ -13,13 +13,13 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(NoModelsAdvice, NamesARootThatIsItselfAModel) {
-  const ropelab::testing::TemporaryDirectory place;
+  const ropelab::unit::TemporaryDirectory place;
   place.Write("config.json", "{}");
   EXPECT_THAT(NoModelsAdvice({place.path()}), HasSubstr("is itself a model"));
 }
 
 TEST(NoModelsAdvice, SaysWhatAModelsFolderHolds) {
-  const ropelab::testing::TemporaryDirectory place;
+  const ropelab::unit::TemporaryDirectory place;
   const std::string advice = NoModelsAdvice({place.path()});
   EXPECT_THAT(advice, HasSubstr(place.path()));
   EXPECT_THAT(advice, HasSubstr("config.json"));
@@ -27,7 +27,7 @@ TEST(NoModelsAdvice, SaysWhatAModelsFolderHolds) {
 }
 
 // A model of 256 tokens in a folder of its own.
-FoundModel Planted(const ropelab::testing::TemporaryDirectory& place) {
+FoundModel Planted(const ropelab::unit::TemporaryDirectory& place) {
   formats::PlantOptions options;
   options.out = place.path() + "/planted";
   EXPECT_TRUE(formats::Plant(options).ok());
@@ -35,7 +35,7 @@ FoundModel Planted(const ropelab::testing::TemporaryDirectory& place) {
 }
 
 TEST(Announce, TellsOfTheTokenizer) {
-  const ropelab::testing::TemporaryDirectory place;
+  const ropelab::unit::TemporaryDirectory place;
   const FoundModel model = Planted(place);
   place.Write("planted/tokenizer.json", R"({
     "added_tokens": [{"id": 3, "content": "<s>", "special": true, "single_word": false, "lstrip": false,
@@ -57,7 +57,7 @@ TEST(Announce, TellsOfTheTokenizer) {
 }
 
 TEST(Announce, ServesTokenIdsWhereTheTokenizerCannotBeRead) {
-  const ropelab::testing::TemporaryDirectory place;
+  const ropelab::unit::TemporaryDirectory place;
   const FoundModel model = Planted(place);
   place.Write("planted/tokenizer.json", R"({"model": {"type": "Unheard"}})");
   const v1::ModelAnnouncement announcement = Announce(model, "");
@@ -67,7 +67,7 @@ TEST(Announce, ServesTokenIdsWhereTheTokenizerCannotBeRead) {
 }
 
 TEST(ModelsStamp, DiffersWhenTheParityGateHasReported) {
-  const ropelab::testing::TemporaryDirectory place, cache;
+  const ropelab::unit::TemporaryDirectory place, cache;
   Planted(place);
   const std::string before = ModelsStamp({place.path()}, cache.path());
   EXPECT_THAT(before, HasSubstr("planted"));

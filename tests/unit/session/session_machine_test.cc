@@ -4,30 +4,14 @@
 
 #include <optional>
 
+#include "tests/unit/session/server_messages.h"
+
 namespace ropelab::session {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Time = SessionMachine::Time;
-
-v1::LeaseToken Token(int64_t task, int64_t attempt, int64_t epoch) {
-  v1::LeaseToken token;
-  token.set_task(task);
-  token.set_attempt(attempt);
-  token.set_session_epoch(epoch);
-  return token;
-}
-
-v1::ServerMessage Welcome(int64_t epoch, int64_t lease_ms = 3000) {
-  v1::ServerMessage message;
-  v1::Welcome* welcome = message.mutable_welcome();
-  welcome->set_protocol(1);
-  welcome->set_session_epoch(epoch);
-  welcome->set_heartbeat_milliseconds(lease_ms / 6);
-  welcome->set_lease_milliseconds(lease_ms);
-  return message;
-}
 
 void Keep(v1::ServerMessage& welcome, const v1::LeaseToken& old_token, const v1::LeaseToken& new_token,
           int64_t after) {
@@ -36,21 +20,6 @@ void Keep(v1::ServerMessage& welcome, const v1::LeaseToken& old_token, const v1:
   *verdict->mutable_new_token() = new_token;
   verdict->set_keep(true);
   verdict->set_resume_after(after);
-}
-
-v1::ServerMessage Grant(const v1::LeaseToken& token, int64_t resume_after = 0, bool ahead = false) {
-  v1::ServerMessage message;
-  *message.mutable_grant()->mutable_token() = token;
-  message.mutable_grant()->set_resume_after(resume_after);
-  message.mutable_grant()->set_ahead(ahead);
-  return message;
-}
-
-v1::ServerMessage Ack(const v1::LeaseToken& token, int64_t sequence) {
-  v1::ServerMessage message;
-  *message.mutable_acknowledgement()->mutable_token() = token;
-  message.mutable_acknowledgement()->set_sequence(sequence);
-  return message;
 }
 
 BufferedEntry Reading(int64_t work, int64_t sequence) {

@@ -10,6 +10,7 @@
 #include "common/mutex.h"
 #include "common/sha256.h"
 #include "tests/unit/session/fake_server.h"
+#include "tests/unit/session/server_messages.h"
 #include "worker/session/credentials.h"
 
 namespace ropelab::session {
@@ -17,23 +18,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using Kind = v1::WorkerMessage::MessageCase;
-
-v1::LeaseToken Token(int64_t task, int64_t attempt, int64_t epoch) {
-  v1::LeaseToken token;
-  token.set_task(task);
-  token.set_attempt(attempt);
-  token.set_session_epoch(epoch);
-  return token;
-}
-
-v1::ServerMessage Welcome(int64_t epoch, int64_t lease_ms = 3000) {
-  v1::ServerMessage message;
-  message.mutable_welcome()->set_protocol(1);
-  message.mutable_welcome()->set_session_epoch(epoch);
-  message.mutable_welcome()->set_heartbeat_milliseconds(lease_ms / 6);
-  message.mutable_welcome()->set_lease_milliseconds(lease_ms);
-  return message;
-}
 
 v1::ServerMessage Verdict(v1::ServerMessage welcome, const v1::LeaseToken& old_token,
                           const v1::LeaseToken& new_token, bool keep, int64_t resume_after) {
@@ -43,21 +27,6 @@ v1::ServerMessage Verdict(v1::ServerMessage welcome, const v1::LeaseToken& old_t
   verdict->set_keep(keep);
   verdict->set_resume_after(resume_after);
   return welcome;
-}
-
-v1::ServerMessage Grant(const v1::LeaseToken& token, int64_t resume_after = 0) {
-  v1::ServerMessage message;
-  *message.mutable_grant()->mutable_token() = token;
-  message.mutable_grant()->set_resume_after(resume_after);
-  message.mutable_grant()->mutable_measurement()->mutable_rope_geometry();
-  return message;
-}
-
-v1::ServerMessage Ack(const v1::LeaseToken& token, int64_t sequence) {
-  v1::ServerMessage message;
-  *message.mutable_acknowledgement()->mutable_token() = token;
-  message.mutable_acknowledgement()->set_sequence(sequence);
-  return message;
 }
 
 // Reading i of every task of these tests.

@@ -56,7 +56,7 @@ class VerificationFile : public ::testing::Test {
   }
   bool Readable() { return ReadVerification(folder_.path(), kWeights, kConfig).has_value(); }
 
-  ropelab::testing::TemporaryDirectory folder_;
+  ropelab::unit::TemporaryDirectory folder_;
   std::string path_, text_;
 };
 

@@ -12,15 +12,15 @@ namespace ropelab::formats {
 namespace {
 
 using Json = nlohmann::json;
-using Steps = std::vector<std::shared_ptr<const Decoder::Step>>;
+using DecoderSteps = std::vector<std::shared_ptr<const Decoder::Step>>;
 
-absl::Status ReadInto(const Json& json, const std::string& path, Steps& steps) {
+absl::Status ReadDecoder(const Json& json, const std::string& path, DecoderSteps& steps) {
   ROPELAB_ASSIGN_OR_RETURN(TypedFields part, FieldsWithType(json, path));
   JsonFields& fields = part.fields;
   if (part.type == "Sequence") {
     ROPELAB_ASSIGN_OR_RETURN(const Json* list, fields.Array("decoders"));
     for (size_t k = 0; k < list->size(); ++k) {
-      ROPELAB_RETURN_IF_ERROR(ReadInto((*list)[k], absl::StrCat(path, ".decoders[", k, "]"), steps));
+      ROPELAB_RETURN_IF_ERROR(ReadDecoder((*list)[k], absl::StrCat(path, ".decoders[", k, "]"), steps));
     }
   } else if (part.type == "ByteLevel") {
     fields.Ignore({"add_prefix_space", "trim_offsets", "use_regex"});  // decoding does not look at them
@@ -54,7 +54,7 @@ absl::Status ReadInto(const Json& json, const std::string& path, Steps& steps) {
 absl::StatusOr<Decoder> Decoder::Read(const Json* json) {
   Decoder decoder;
   decoder.given_ = json != nullptr;
-  if (json != nullptr) ROPELAB_RETURN_IF_ERROR(ReadInto(*json, "decoder", decoder.steps_));
+  if (json != nullptr) ROPELAB_RETURN_IF_ERROR(ReadDecoder(*json, "decoder", decoder.steps_));
   return decoder;
 }
 

@@ -9,7 +9,7 @@ namespace ropelab::formats {
 namespace {
 
 using Json = nlohmann::json;
-using Steps = std::vector<std::shared_ptr<const Normalizer::Step>>;
+using NormalizerSteps = std::vector<std::shared_ptr<const Normalizer::Step>>;
 
 class Nfc : public Normalizer::Step {
  public:
@@ -61,13 +61,13 @@ class Replace : public Normalizer::Step {
   const std::string content_;
 };
 
-absl::Status ReadInto(const Json& json, const std::string& path, Steps& steps) {
+absl::Status ReadNormalizer(const Json& json, const std::string& path, NormalizerSteps& steps) {
   ROPELAB_ASSIGN_OR_RETURN(TypedFields part, FieldsWithType(json, path));
   JsonFields& fields = part.fields;
   if (part.type == "Sequence") {
     ROPELAB_ASSIGN_OR_RETURN(const Json* list, fields.Array("normalizers"));
     for (size_t k = 0; k < list->size(); ++k) {
-      ROPELAB_RETURN_IF_ERROR(ReadInto((*list)[k], absl::StrCat(path, ".normalizers[", k, "]"), steps));
+      ROPELAB_RETURN_IF_ERROR(ReadNormalizer((*list)[k], absl::StrCat(path, ".normalizers[", k, "]"), steps));
     }
   } else if (part.type == "Prepend") {
     ROPELAB_ASSIGN_OR_RETURN(std::string prefix, fields.String("prepend"));
@@ -105,7 +105,7 @@ absl::StatusOr<std::shared_ptr<const SplitPattern>> ReadPattern(JsonFields& fiel
 
 absl::StatusOr<Normalizer> Normalizer::Read(const Json* json) {
   Normalizer normalizer;
-  if (json != nullptr) ROPELAB_RETURN_IF_ERROR(ReadInto(*json, "normalizer", normalizer.steps_));
+  if (json != nullptr) ROPELAB_RETURN_IF_ERROR(ReadNormalizer(*json, "normalizer", normalizer.steps_));
   return normalizer;
 }
 

@@ -11,19 +11,19 @@ namespace ropelab::formats {
 namespace {
 
 using Json = nlohmann::json;
-using Steps = std::vector<std::shared_ptr<const PreTokenizer::Step>>;
+using PreTokenizerSteps = std::vector<std::shared_ptr<const PreTokenizer::Step>>;
 
 // GPT-2's own pattern, which ByteLevel brings along.
 constexpr char kByteLevelPattern[] =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-absl::Status AddPattern(const char* pattern, SplitBehavior behavior, Steps& steps) {
+absl::Status AddPattern(const char* pattern, SplitBehavior behavior, PreTokenizerSteps& steps) {
   ROPELAB_ASSIGN_OR_RETURN(auto compiled, SplitPattern::Compile(pattern));
   steps.push_back(std::make_shared<SplitStep>(std::move(compiled), behavior, false));
   return absl::OkStatus();
 }
 
-absl::Status ReadSplit(JsonFields& fields, Steps& steps) {
+absl::Status ReadSplit(JsonFields& fields, PreTokenizerSteps& steps) {
   ROPELAB_ASSIGN_OR_RETURN(auto pattern, ReadPattern(fields));
   ROPELAB_ASSIGN_OR_RETURN(const SplitBehavior behavior, ReadSplitBehavior(fields));
   ROPELAB_ASSIGN_OR_RETURN(const bool invert, fields.Bool("invert"));
@@ -31,7 +31,7 @@ absl::Status ReadSplit(JsonFields& fields, Steps& steps) {
   return absl::OkStatus();
 }
 
-absl::Status ReadByteLevel(JsonFields& fields, Steps& steps) {
+absl::Status ReadByteLevel(JsonFields& fields, PreTokenizerSteps& steps) {
   ROPELAB_ASSIGN_OR_RETURN(const bool prefix, fields.Bool("add_prefix_space"));
   ROPELAB_ASSIGN_OR_RETURN(const bool use_pattern, fields.BoolOr("use_regex", true));
   ROPELAB_RETURN_IF_ERROR(fields.Bool("trim_offsets").status());  // only the post-processor's one has effect
@@ -41,7 +41,7 @@ absl::Status ReadByteLevel(JsonFields& fields, Steps& steps) {
   return absl::OkStatus();
 }
 
-absl::Status AddMetaspace(JsonFields& fields, Steps& steps) {
+absl::Status AddMetaspace(JsonFields& fields, PreTokenizerSteps& steps) {
   ROPELAB_ASSIGN_OR_RETURN(const Metaspace metaspace, ReadMetaspace(fields));
   const std::string prefix = metaspace.prepend == Metaspace::Prepend::kNever ? "" : metaspace.mark;
   const bool first_only = metaspace.prepend == Metaspace::Prepend::kFirst;
@@ -53,18 +53,19 @@ absl::Status AddMetaspace(JsonFields& fields, Steps& steps) {
   return absl::OkStatus();
 }
 
-absl::Status ReadDigits(JsonFields& fields, Steps& steps) {
+absl::Status ReadDigits(JsonFields& fields, PreTokenizerSteps& steps) {
   ROPELAB_ASSIGN_OR_RETURN(const bool individual, fields.Bool("individual_digits"));
   return AddPattern(R"(\p{N})", individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous, steps);
 }
 
-absl::Status ReadInto(const Json& json, const std::string& path, Steps& steps) {
+absl::Status ReadPreTokenizer(const Json& json, const std::string& path, PreTokenizerSteps& steps) {
   ROPELAB_ASSIGN_OR_RETURN(TypedFields part, FieldsWithType(json, path));
   JsonFields& fields = part.fields;
   if (part.type == "Sequence") {
     ROPELAB_ASSIGN_OR_RETURN(const Json* list, fields.Array("pretokenizers"));
     for (size_t k = 0; k < list->size(); ++k) {
-      ROPELAB_RETURN_IF_ERROR(ReadInto((*list)[k], absl::StrCat(path, ".pretokenizers[", k, "]"), steps));
+      ROPELAB_RETURN_IF_ERROR(
+          ReadPreTokenizer((*list)[k], absl::StrCat(path, ".pretokenizers[", k, "]"), steps));
     }
   } else if (part.type == "Split") {
     ROPELAB_RETURN_IF_ERROR(ReadSplit(fields, steps));
@@ -84,7 +85,7 @@ absl::Status ReadInto(const Json& json, const std::string& path, Steps& steps) {
 
 absl::StatusOr<PreTokenizer> PreTokenizer::Read(const Json* json) {
   PreTokenizer tokenizer;
-  if (json != nullptr) ROPELAB_RETURN_IF_ERROR(ReadInto(*json, "pre_tokenizer", tokenizer.steps_));
+  if (json != nullptr) ROPELAB_RETURN_IF_ERROR(ReadPreTokenizer(*json, "pre_tokenizer", tokenizer.steps_));
   if (!tokenizer.steps_.empty() && tokenizer.steps_.back()->spells_bytes()) {
     tokenizer.steps_.pop_back();
     tokenizer.bytes_ = true;
