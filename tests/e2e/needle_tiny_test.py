@@ -4,7 +4,9 @@ to look at them on some samples, and on other samples it fails without those hea
   --all     the whole claim: three seeds, all three lengths, twenty draws, accuracy by depth (label long)
 """
 
+import csv
 import pathlib
+import re
 import statistics
 import sys
 import unittest
@@ -63,6 +65,12 @@ experiments {{
             self.assertLessEqual(without, 0.1)
             self.assertGreaterEqual(statistics.median(draws), 0.9)
             self.assertTrue(responsible, "nobody says which heads are responsible for the worst draw")
+
+    def test_figure_2_counts_the_tokens_that_training_read(self):
+        with (MODELS / "needle-tiny/checkpoints.csv").open() as file:
+            read = [(row["name"], row["tokens"]) for row in csv.DictReader(file)]
+        study = (MODELS.parent / "studies/retrieval/fig_2.textproto").read_text()
+        self.assertEqual(re.findall(r'model: "(needle-tiny-\d+)" tokens_seen: (\d+)', study), read)
 
 
 if __name__ == "__main__":
