@@ -25,6 +25,8 @@ class ConfigFields {
   // Names of the fields that are not null, sorted.
   std::vector<std::string> Names() const;
   bool HoldsObject(const std::string& name) const;
+  // All that was given, for readers with types of their own; they report through Refuse.
+  const nlohmann::json& object() const { return object_; }
   int64_t Integer(const char* name, int64_t low, int64_t high, std::optional<int64_t> missing);
   // Finite and low < value <= high.
   double Number(const char* name, double low, double high, std::optional<double> missing);

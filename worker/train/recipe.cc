@@ -2,85 +2,61 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
-#include <string_view>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "worker/formats/config_fields.h"
+#include "worker/formats/families.h"
 #include "worker/formats/json_text.h"
+#include "worker/formats/model_config.h"
+#include "worker/train/export_model.h"
+#include "worker/train/recipe_fields.h"
 
 namespace ropelab::train {
 namespace {
 
 constexpr size_t kMaxBytes = 1'000'000;
-constexpr double kTiny = 1e-300;
+constexpr int64_t kMaxPositions = 1 << 20;
 constexpr int64_t kManySteps = 10'000'000;
 
 using formats::ConfigFields;
 
-// Refuses what nobody would read.
-void OnlyThese(ConfigFields& fields, std::initializer_list<std::string_view> known) {
-  for (const std::string& name : fields.Names()) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    std::string list;
-    for (const std::string_view each : known)
-      absl::StrAppend(&list, list.empty() ? "" : ", ", std::string(each));
-    fields.Refuse(name, "a field that a recipe does not have", absl::StrCat("fields here are ", list));
-  }
-}
-
-// Numbers from 0 on are written as half-open ranges from just below it.
 double Share(ConfigFields& fields, const char* name, double missing) {
-  return fields.Number(name, -kTiny, 1, missing);
+  return NumberFrom(fields, name, 0, 1, missing);
 }
 
-std::vector<int64_t> Ascending(ConfigFields& fields, const char* name, const std::vector<int64_t>& missing,
-                               int64_t low, int64_t high) {
-  const std::vector<int32_t> given =
-      fields.TokenIds(name, std::vector<int32_t>(missing.begin(), missing.end()));
-  std::vector<int64_t> values(given.begin(), given.end());
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i] < low || values[i] > high) {
-      fields.Refuse(name, absl::StrCat(values[i]), absl::StrCat("entries are from ", low, " to ", high));
-    }
-    if (i > 0 && values[i] <= values[i - 1]) {
+void Ascend(ConfigFields& fields, const char* name, const std::vector<int64_t>& values) {
+  for (size_t i = 1; i < values.size(); ++i) {
+    if (values[i] <= values[i - 1]) {
       fields.Refuse(name, absl::StrCat(values[i - 1], ", ", values[i]), "entries ascend");
     }
   }
-  return values;
-}
-
-std::string OneOf(ConfigFields& fields, const char* name, const std::string& missing,
-                  std::initializer_list<std::string_view> known) {
-  const std::string value = fields.Text(name, missing);
-  if (std::find(known.begin(), known.end(), value) == known.end()) {
-    std::string list;
-    for (const std::string_view each : known)
-      absl::StrAppend(&list, list.empty() ? "" : " or ", std::string(each));
-    fields.Refuse(name, value, absl::StrCat("write ", list));
-  }
-  return value;
 }
 
 void ReadShape(ConfigFields& root, ModelShape& shape) {
   ConfigFields fields = root.Object("shape");
   OnlyThese(fields, {"hidden", "layers", "heads", "kv_heads", "head_dim", "intermediate", "max_positions",
                      "rope_theta", "norm_eps"});
-  shape.hidden = fields.Integer("hidden", 8, 65536, shape.hidden);
-  shape.layers = fields.Integer("layers", 1, 256, shape.layers);
-  shape.heads = fields.Integer("heads", 1, 1024, shape.heads);
-  shape.kv_heads = fields.Integer("kv_heads", 1, 1024, shape.kv_heads);
-  shape.head_dim = fields.Integer("head_dim", 2, 1024, shape.head_dim);
-  shape.intermediate = fields.Integer("intermediate", 8, 1 << 20, shape.intermediate);
-  shape.max_positions = fields.Integer("max_positions", 64, 1 << 20, shape.max_positions);
+  shape.hidden = WholeNumber(fields, "hidden", 8, 65536, shape.hidden);
+  shape.layers = WholeNumber(fields, "layers", 1, 256, shape.layers);
+  shape.heads = WholeNumber(fields, "heads", 1, 1024, shape.heads);
+  shape.kv_heads = WholeNumber(fields, "kv_heads", 1, 1024, shape.kv_heads);
+  shape.head_dim = WholeNumber(fields, "head_dim", 2, 1024, shape.head_dim);
+  shape.intermediate = WholeNumber(fields, "intermediate", 8, 1 << 20, shape.intermediate);
+  shape.max_positions =
+      WholeNumber(fields, "max_positions", kShortestPrompt, kMaxPositions, shape.max_positions);
   shape.rope_theta = fields.Number("rope_theta", 1, 1e15, shape.rope_theta);
-  shape.norm_eps = fields.Number("norm_eps", 0, 1, shape.norm_eps);
+  shape.norm_eps = fields.Number("norm_eps", 0, 0.1, shape.norm_eps);
   if (shape.heads % shape.kv_heads != 0) {
-    fields.Refuse("kv_heads", absl::StrCat(shape.kv_heads),
-                  absl::StrCat("it must divide heads, ", shape.heads));
+    if (fields.Has("kv_heads")) {
+      fields.Refuse("kv_heads", absl::StrCat(shape.kv_heads),
+                    absl::StrCat("it must divide heads, ", shape.heads));
+    } else {
+      fields.Refuse("heads", absl::StrCat(shape.heads),
+                    absl::StrCat("kv_heads, ", shape.kv_heads,
+                                 " where it is left out, must divide it; write kv_heads"));
+    }
   }
   if (shape.head_dim % 2 != 0) {
     fields.Refuse("head_dim", absl::StrCat(shape.head_dim), "it must be even: RoPE turns pairs");
@@ -92,24 +68,43 @@ void ReadAdamW(ConfigFields& root, AdamWRule& rule) {
   ConfigFields fields = root.Object("adamw");
   OnlyThese(fields, {"rate", "warmup", "last_share", "beta1", "beta2", "epsilon", "weight_decay", "clip"});
   rule.rate = fields.Number("rate", 0, 1, rule.rate);
-  rule.warmup = fields.Integer("warmup", 1, kManySteps, rule.warmup);
+  rule.warmup = WholeNumber(fields, "warmup", 1, kManySteps, rule.warmup);
   rule.last_share = Share(fields, "last_share", rule.last_share);
-  rule.beta1 = fields.Number("beta1", -kTiny, 0.9999999, rule.beta1);
-  rule.beta2 = fields.Number("beta2", -kTiny, 0.9999999, rule.beta2);
+  rule.beta1 = NumberFrom(fields, "beta1", 0, 0.9999999, rule.beta1);
+  rule.beta2 = NumberFrom(fields, "beta2", 0, 0.9999999, rule.beta2);
   rule.epsilon = fields.Number("epsilon", 0, 1, rule.epsilon);
   rule.weight_decay = Share(fields, "weight_decay", rule.weight_decay);
   rule.clip = fields.Number("clip", 0, 1e9, rule.clip);
   root.Adopt(fields);
 }
 
+// The lengths may be the file's or the defaults: what is refused is what the file holds.
+void FitPositions(ConfigFields& root, ConfigFields& fields, const ModelShape& shape,
+                  const std::vector<int64_t>& lengths) {
+  if (lengths.back() <= shape.max_positions) return;
+  if (fields.Has("lengths")) {
+    fields.Refuse("lengths", absl::StrCat(lengths.back()),
+                  absl::StrCat("entries are at most shape.max_positions, ", shape.max_positions));
+  } else {
+    root.Refuse("shape.max_positions", absl::StrCat(shape.max_positions),
+                absl::StrCat("curriculum.lengths, left out, go up to ", lengths.back(),
+                             "; write curriculum.lengths of at most ", shape.max_positions));
+  }
+}
+
 void ReadCurriculum(ConfigFields& root, const ModelShape& shape, Curriculum& curriculum) {
   ConfigFields fields = root.Object("curriculum");
   OnlyThese(fields, {"lengths", "pass", "every", "samples"});
-  curriculum.lengths = Ascending(fields, "lengths", curriculum.lengths, kShortestPrompt, shape.max_positions);
-  if (curriculum.lengths.empty()) fields.Refuse("lengths", "an empty list", "name at least one length");
+  curriculum.lengths = WholeNumbers(fields, "lengths", kShortestPrompt, kMaxPositions, curriculum.lengths);
+  Ascend(fields, "lengths", curriculum.lengths);
+  if (curriculum.lengths.empty()) {
+    fields.Refuse("lengths", "an empty list", "name at least one length");
+  } else {
+    FitPositions(root, fields, shape, curriculum.lengths);
+  }
   curriculum.pass = Share(fields, "pass", curriculum.pass);
-  curriculum.every = fields.Integer("every", 1, kManySteps, curriculum.every);
-  curriculum.samples = fields.Integer("samples", 1, 100'000, curriculum.samples);
+  curriculum.every = WholeNumber(fields, "every", 1, kManySteps, curriculum.every);
+  curriculum.samples = WholeNumber(fields, "samples", 1, 100'000, curriculum.samples);
   root.Adopt(fields);
 }
 
@@ -123,9 +118,13 @@ void ReadMix(ConfigFields& root, SampleMix& mix) {
   root.Adopt(fields);
 }
 
-void ReadFree(ConfigFields& fields, const ModelShape& shape, const nlohmann::json& list,
-              HeadPressure& heads) {
-  const char* const remedy = "write a list of heads such as [\"L2H0\", \"L3H1\"], both counted from 0";
+// In order, each once, so that one choice has one canonical text.
+void ReadFree(ConfigFields& fields, const ModelShape& shape, HeadPressure& heads) {
+  if (!fields.Has("free")) return;
+  const nlohmann::json& list = fields.object().at("free");
+  const std::string remedy =
+      absl::StrCat("write a list of heads such as [\"L2H0\", \"L3H1\"], counted from 0, of ", shape.layers,
+                   " layers of ", shape.heads, " heads");
   if (!list.is_array()) return fields.Refuse("free", list.dump(), remedy);
   for (const nlohmann::json& item : list) {
     long long layer = -1, head = -1;
@@ -138,20 +137,48 @@ void ReadFree(ConfigFields& fields, const ModelShape& shape, const nlohmann::jso
     }
     heads.free.emplace_back(layer, head);
   }
+  std::sort(heads.free.begin(), heads.free.end());
+  heads.free.erase(std::unique(heads.free.begin(), heads.free.end()), heads.free.end());
 }
 
-void ReadHeads(ConfigFields& root, const ModelShape& shape, const nlohmann::json& given,
-               HeadPressure& heads) {
+void ReadHeads(ConfigFields& root, const ModelShape& shape, HeadPressure& heads) {
   ConfigFields fields = root.Object("heads");
   OnlyThese(fields, {"dropout", "gaze", "free", "start", "warmup"});
-  if (fields.Has("dropout")) {
-    heads.dropout = fields.Numbers("dropout", static_cast<size_t>(shape.layers), -kTiny, 0.45);
+  heads.dropout = NumbersFrom(fields, "dropout", 0, 0.45, heads.dropout);
+  if (!heads.dropout.empty() && heads.dropout.size() != static_cast<size_t>(shape.layers)) {
+    fields.Refuse(
+        "dropout", absl::StrCat("a list of ", heads.dropout.size()),
+        absl::StrCat("it must have a number for each of the ", shape.layers, " layers, or none at all"));
   }
-  heads.gaze = fields.Number("gaze", -kTiny, 1e6, heads.gaze);
-  if (given.is_object() && given.contains("free")) ReadFree(fields, shape, given["free"], heads);
-  heads.start = fields.Integer("start", 0, kManySteps, heads.start);
-  heads.warmup = fields.Integer("warmup", 1, kManySteps, heads.warmup);
+  heads.gaze = NumberFrom(fields, "gaze", 0, 1e6, heads.gaze);
+  ReadFree(fields, shape, heads);
+  heads.start = WholeNumber(fields, "start", 0, kManySteps, heads.start);
+  heads.warmup = WholeNumber(fields, "warmup", 1, kManySteps, heads.warmup);
   root.Adopt(fields);
+}
+
+std::string ReadName(ConfigFields& fields, const std::string& missing) {
+  const std::string name = fields.Text("name", missing);
+  const std::string shown = absl::StrCat("\"", name, "\"");
+  if (name.empty() || name.find('/') != std::string::npos || name[0] == '.') {
+    fields.Refuse("name", shown, "it names the model's folder, without slashes and no dot before it");
+  }
+  for (const char* const taken : {"state", "checkpoints"}) {
+    if (name == taken) {
+      fields.Refuse("name", shown,
+                    "the folder of that name beside the model's is the training's own; give another");
+    }
+  }
+  return name;
+}
+
+// What the model's reader would refuse in the end is refused before the first step.
+absl::Status CheckModelConfig(const Recipe& recipe, const std::string& file) {
+  const nlohmann::json config = nlohmann::json::parse(ConfigJson(recipe, recipe.vocabulary));
+  ConfigFields fields(config, absl::StrCat(file, ": the config.json that it makes"));
+  formats::ModelConfig read;
+  formats::FindFamily(fields.Text("model_type", ""))->read(fields, read);
+  return fields.status();
 }
 
 absl::StatusOr<Recipe> FromJson(const nlohmann::json& json, const std::string& name) {
@@ -160,34 +187,38 @@ absl::StatusOr<Recipe> FromJson(const nlohmann::json& json, const std::string& n
   OnlyThese(fields,
             {"name", "seed", "dtype", "products", "shape", "vocabulary", "tokenizer_sentences", "steps",
              "tokens_per_step", "answer_weight", "heads", "adamw", "curriculum", "mix", "checkpoints"});
-  recipe.name = fields.Text("name", recipe.name);
-  if (recipe.name.empty() || recipe.name.find('/') != std::string::npos || recipe.name[0] == '.') {
-    fields.Refuse("name", absl::StrCat("\"", recipe.name, "\""), "it names a folder");
-  }
-  recipe.seed =
-      static_cast<uint64_t>(fields.Integer("seed", 0, int64_t{1} << 53, static_cast<int64_t>(recipe.seed)));
+  recipe.name = ReadName(fields, recipe.name);
+  recipe.seed = static_cast<uint64_t>(
+      WholeNumber(fields, "seed", 0, int64_t{1} << 53, static_cast<int64_t>(recipe.seed)));
   recipe.dtype = OneOf(fields, "dtype", recipe.dtype, {"float16", "bfloat16", "float32"});
   recipe.products = OneOf(fields, "products", recipe.products, {"bfloat16", "float32"});
   ReadShape(fields, recipe.shape);
-  recipe.vocabulary = fields.Integer("vocabulary", kFixedTokens, 65536, recipe.vocabulary);
+  recipe.vocabulary = WholeNumber(fields, "vocabulary", kFixedTokens, 65536, recipe.vocabulary);
   recipe.tokenizer_sentences =
-      fields.Integer("tokenizer_sentences", 1, 10'000'000, recipe.tokenizer_sentences);
-  recipe.steps = fields.Integer("steps", 1, kManySteps, recipe.steps);
+      WholeNumber(fields, "tokenizer_sentences", 1, 10'000'000, recipe.tokenizer_sentences);
+  recipe.steps = WholeNumber(fields, "steps", 1, kManySteps, recipe.steps);
   recipe.tokens_per_step =
-      fields.Integer("tokens_per_step", kShortestPrompt, 1 << 24, recipe.tokens_per_step);
-  recipe.answer_weight = fields.Number("answer_weight", -kTiny, 1e6, recipe.answer_weight);
-  ReadHeads(fields, recipe.shape, json.contains("heads") ? json["heads"] : nlohmann::json(), recipe.heads);
+      WholeNumber(fields, "tokens_per_step", kShortestPrompt, 1 << 24, recipe.tokens_per_step);
+  recipe.answer_weight = NumberFrom(fields, "answer_weight", 0, 1e6, recipe.answer_weight);
+  ReadHeads(fields, recipe.shape, recipe.heads);
   ReadAdamW(fields, recipe.adamw);
   ReadCurriculum(fields, recipe.shape, recipe.curriculum);
   ReadMix(fields, recipe.mix);
-  recipe.checkpoints = Ascending(fields, "checkpoints", recipe.checkpoints, 0, recipe.steps);
+  recipe.checkpoints = WholeNumbers(fields, "checkpoints", 0, kManySteps, recipe.checkpoints);
+  Ascend(fields, "checkpoints", recipe.checkpoints);
   for (const int64_t step : recipe.checkpoints) {
+    if (step > recipe.steps) {
+      fields.Refuse("checkpoints", absl::StrCat(step),
+                    absl::StrCat("entries are at most steps, ", recipe.steps));
+    }
     if (step % recipe.curriculum.every != 0) {
       fields.Refuse("checkpoints", absl::StrCat(step),
                     absl::StrCat("entries are multiples of curriculum.every, ", recipe.curriculum.every));
     }
   }
   ROPELAB_RETURN_IF_ERROR(fields.status());
+  ROPELAB_RETURN_IF_ERROR(CheckModelConfig(recipe, name));
+  recipe.text = CanonicalRecipeText(recipe);
   return recipe;
 }
 
@@ -195,9 +226,7 @@ absl::StatusOr<Recipe> FromJson(const nlohmann::json& json, const std::string& n
 
 absl::StatusOr<Recipe> ReadRecipe(const std::string& path) {
   ROPELAB_ASSIGN_OR_RETURN(const nlohmann::json json, formats::ReadJsonObject(path, kMaxBytes));
-  ROPELAB_ASSIGN_OR_RETURN(Recipe recipe, FromJson(json, path));
-  recipe.text = json.dump();
-  return recipe;
+  return FromJson(json, path);
 }
 
 }  // namespace ropelab::train

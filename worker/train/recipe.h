@@ -59,8 +59,9 @@ struct HeadPressure {
   // By layer: of each sample a share of the layer's heads is left out, drawn between 0 and twice this, one
   // draw for all layers. Empty: none.
   std::vector<double> dropout;
-  // What it costs the other heads to look at a needle after it (gaze.h), in nats: the mean over all heads of
-  // the share of attention that strays to needles, times this.
+  // What it costs the other heads to look at a needle after it, in nats: this times StrayGaze's mean over
+  // layers (gaze.h). Rows of questions and answers and the others are two means that add up, so that a model
+  // whose every head stares at needles would pay almost twice this.
   double gaze = 0;
   std::vector<std::pair<int64_t, int64_t>> free;  // (layer, head) that may look; in the file as "L2H0"
   int64_t start = 0;                              // step from which both grow
@@ -85,11 +86,16 @@ struct Recipe {
   std::vector<int64_t>
       checkpoints;  // steps after which one is written, ascending multiples of curriculum.every
 
-  std::string text;  // canonical, of the file: a state resumes only under the recipe that it was made with
+  std::string text;  // CanonicalRecipeText: a state resumes only under the recipe that it was made with
 };
 
+// Every field but `text` as filled in, "name=value" lines in a fixed order; numbers with 17 digits. Recipes
+// that spell defaults out, or numbers and white space in other ways, have one text.
+std::string CanonicalRecipeText(const Recipe& recipe);
+
 // INVALID_ARGUMENT names the file, the field, its value and what would be right; a field that nobody knows is
-// refused. NOT_FOUND: no such file. Fields left out take the defaults above.
+// refused, and what the reader of finished models would refuse. NOT_FOUND: no such file. Fields left out, and
+// null ones, take the defaults above.
 absl::StatusOr<Recipe> ReadRecipe(const std::string& path);
 
 }  // namespace ropelab::train
