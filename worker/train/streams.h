@@ -9,7 +9,7 @@
 namespace ropelab::train {
 
 enum class Stream : uint64_t {
-  kTokenizerText = 1001,  // sample: number of the sentence
+  kTokenizerText = 1001,  // sample: 0; one stream for the whole text
   kWeights = 1002,        // sample: number of the tensor, in the order of Parameters()
   kSamples = 1003,        // sample: step, second word: number within the step
   kStepLength = 1004,     // sample: step

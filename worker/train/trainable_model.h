@@ -34,7 +34,7 @@ class TrainableModel {
     at::Tensor logits;  // [B, N, V], fp32
     at::Tensor stray;   // StrayGaze, mean over layers; undefined without a gaze
   };
-  // ids [B, N], int64.
+  // ids [B, N], int64, each below the vocabulary; 1 <= N <= max_positions. libtorch throws otherwise.
   Result Run(const at::Tensor& ids, const Pressure& pressure) const;
 
   // By the names that Hugging Face gives them, in a fixed order. Changing a tensor in place changes the
