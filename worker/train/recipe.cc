@@ -159,9 +159,15 @@ void ReadHeads(ConfigFields& root, const ModelShape& shape, HeadPressure& heads)
 
 std::string ReadName(ConfigFields& fields, const std::string& missing) {
   const std::string name = fields.Text("name", missing);
-  const std::string shown = absl::StrCat("\"", name, "\"");
-  if (name.empty() || name.find('/') != std::string::npos || name[0] == '.') {
-    fields.Refuse("name", shown, "it names the model's folder, without slashes and no dot before it");
+  const std::string shown = nlohmann::json(name).dump();
+  const bool odd = std::any_of(name.begin(), name.end(), [](char c) {
+    return c == '/' || c == ',' || c == '"' || (c >= 0 && c < ' ');
+  });
+  if (name.empty() || name[0] == '.' || odd) {
+    fields.Refuse(
+        "name", shown,
+        "it names the model's folder and stands in tables: no dot first, and no slash, comma, quote "
+        "or line break");
   }
   for (const char* const taken : {"state", "checkpoints"}) {
     if (name == taken) {

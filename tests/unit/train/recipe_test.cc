@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/train/trained_text.h"
 
 namespace ropelab::train {
@@ -54,7 +55,9 @@ TEST(RecipeTest, RefusesByNameWhatIsWrong) {
   has(R"({"curriculum": {"lengths": [64, 4096]}})", "curriculum.lengths is 4096");
   has(R"({"curriculum": {"every": 50}, "checkpoints": [75], "steps": 100})", "checkpoints is 75");
   has(R"({"steps": 100, "checkpoints": [150]})", "checkpoints is 150");
-  has(R"({"name": "../x"})", "name is");
+  for (const char* name : {"../x", "a/b", ".a", "a,b", "a\\nseed=43", ""}) {
+    has(absl::StrCat(R"({"name": ")", name, R"("})"), "it names the model's folder");
+  }
   has(R"({"name": "state"})", "recipe.json: name is \"state\"; the folder of that name");
   has(R"({"name": "checkpoints"})", "recipe.json: name is \"checkpoints\"; the folder of that name");
   has(R"({"unknown": null})", "unknown is a field that a recipe does not have");
