@@ -1,7 +1,6 @@
 // ropelab-train: a small llama model that finds needles, trained from a recipe.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <exception>
 #include <string>
 
 #include "absl/status/status.h"
@@ -9,6 +8,7 @@
 #include "common/version.h"
 #include "spdlog/spdlog.h"
 #include "worker/engine/blas_advice.h"
+#include "worker/engine/numerics.h"
 #include "worker/session/threads.h"
 #include "worker/train/recipe.h"
 #include "worker/train/training_loop.h"
@@ -53,14 +53,22 @@ int Main(int argc, char** argv) {
   if (const std::string advice = engine::BlasAdvice(); !advice.empty()) spdlog::warn("{}", advice);
   const auto recipe = train::ReadRecipe(recipe_path);
   if (!recipe.ok()) return Refuse(recipe.status());
-  try {
-    const absl::Status trained = train::Train(*recipe, options, [&](const train::TrainingProgress& at) {
-      spdlog::info("step {} of {}: {} tokens, loss {:.3f} on text, {:.3f} on answers; {:.1f} % of needles",
-                   at.step, recipe->steps, at.length, at.text_loss, at.answer_loss, 100 * at.accuracy);
-    });
-    if (!trained.ok()) return Refuse(trained);
-  } catch (const std::exception& error) {  // libtorch's
-    return Refuse(absl::InternalError(error.what()));
+  const auto numerics = engine::ComputeNumericsClass("cpu", threads);
+  if (!numerics.ok()) return Refuse(numerics.status());
+  options.threads = threads;
+  options.numerics = numerics->hash;
+  const auto steps = train::Train(*recipe, options, [&](const train::TrainingProgress& at) {
+    spdlog::info(
+        "step {} of {}: {} tokens, loss {:.3f} on text, {:.3f} on answers; {:.1f} % of needles; {:.0f} steps "
+        "a "
+        "minute, {:.0f} minutes left",
+        at.step, recipe->steps, at.length, at.text_loss, at.answer_loss, 100 * at.accuracy,
+        at.steps_per_minute, static_cast<double>(recipe->steps - at.step) / at.steps_per_minute);
+  });
+  if (!steps.ok()) return Refuse(steps.status());
+  if (*steps < recipe->steps) {
+    spdlog::info("stopped after step {} of {}; start it again to go on", *steps, recipe->steps);
+    return kDone;
   }
   std::printf("%s/%s\n", options.out.c_str(), recipe->name.c_str());
   return kDone;

@@ -2,8 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include <array>
 #include <cstring>
 #include <filesystem>
+#include <limits>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -16,11 +19,13 @@
 namespace ropelab::train {
 namespace {
 
-constexpr char kProgress[] = "state.numbers";  // step, stage, tokens
+constexpr char kProgress[] = "state.numbers";  // step, stage, tokens, threads
 constexpr char kCurve[] = "state.curve";
 constexpr char kCheckpoints[] = "state.checkpoints";
 constexpr char kRecipe[] = "state.recipe";
-constexpr size_t kCount = 3;
+constexpr char kNumerics[] = "state.numerics";
+constexpr char kTokenizer[] = "state.tokenizer";
+using StateNumbers = std::array<int64_t, 4>;
 
 // Every tensor of the state that is computed with, by name.
 std::vector<std::pair<std::string, at::Tensor>> Tensors(const TrainableModel& model, const AdamW& optimizer) {
@@ -38,71 +43,115 @@ formats::NamedTensor Text(const char* name, const std::string& text) {
   return {name, "U8", {static_cast<int64_t>(text.size())}, text};
 }
 
-absl::StatusOr<std::string_view> BytesOf(const formats::Checkpoint& file, const std::string& directory,
-                                         const std::string& name, std::string_view dtype) {
-  const formats::TensorEntry* entry = file.Find(name);
-  if (entry == nullptr || entry->dtype != dtype) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(directory, ": holds no ", std::string(dtype), " tensor ", name,
-                     ", so it is no state of this recipe; remove the folder to begin again"));
-  }
-  return entry->bytes;
+std::filesystem::path StateFile(const OutputFolder& folder) {
+  return folder.state() / "model.safetensors";
 }
+
+// An open state and what to say of it.
+class SavedState {
+ public:
+  SavedState(const formats::Checkpoint& file, const OutputFolder& folder)
+      : file_(file), path_(StateFile(folder).string()), begin_again_(folder.BeginAgain()) {}
+
+  absl::StatusOr<std::string_view> Bytes(const std::string& name, std::string_view dtype,
+                                         std::optional<size_t> size) const {
+    const formats::TensorEntry* entry = file_.Find(name);
+    if (entry == nullptr || entry->dtype != dtype || (size.has_value() && entry->bytes.size() != *size)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          path_, ": ", name, " is not there as this version keeps it for this recipe, ",
+          size.has_value() ? absl::StrCat(*size, " bytes of ") : "", std::string(dtype), "; ", begin_again_));
+    }
+    return entry->bytes;
+  }
+
+  absl::Status Refuse(const std::string& difference, const std::string& remedy) const {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path_, ": was made with ", difference, "; ", remedy, begin_again_));
+  }
+
+  absl::Status CheckText(const char* name, const char* what, const std::string& now,
+                         const std::string& remedy) const {
+    ROPELAB_ASSIGN_OR_RETURN(const std::string_view then, Bytes(name, "U8", std::nullopt));
+    if (then == now) return absl::OkStatus();
+    return Refuse(absl::StrCat(what, " ", std::string(then), ", and this run has ", now), remedy);
+  }
+
+  absl::Status CheckRange(const char* what, int64_t value, int64_t most) const {
+    if (value >= 0 && value <= most) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat(path_, ": is damaged: its ", what, " is ", value,
+                                            ", and this recipe's is from 0 to ", most, "; ", begin_again_));
+  }
+
+ private:
+  const formats::Checkpoint& file_;
+  const std::string path_, begin_again_;
+};
 
 }  // namespace
 
-absl::Status SaveState(const std::string& directory, const Recipe& recipe, const TrainState& state,
-                       const TrainableModel& model, const AdamW& optimizer) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) {
-    return absl::InvalidArgumentError(absl::StrCat(directory, ": cannot be made: ", error.message()));
-  }
-  const int64_t numbers[kCount] = {state.step, state.stage, state.tokens};
+absl::Status SaveState(const OutputFolder& folder, const Recipe& recipe, const TrainingOrigin& origin,
+                       const TrainState& state, const TrainableModel& model, const AdamW& optimizer) {
+  const StateNumbers numbers = {state.step, state.stage, state.tokens, origin.threads};
   std::vector<formats::NamedTensor> file;
-  file.push_back(
-      {kProgress, "I64", {kCount}, std::string(reinterpret_cast<const char*>(numbers), sizeof numbers)});
+  file.push_back({kProgress,
+                  "I64",
+                  {static_cast<int64_t>(numbers.size())},
+                  std::string(reinterpret_cast<const char*>(numbers.data()), sizeof numbers)});
   file.push_back(Text(kCurve, state.curve));
   file.push_back(Text(kCheckpoints, state.checkpoints));
   file.push_back(Text(kRecipe, recipe.text));
+  file.push_back(Text(kNumerics, origin.numerics));
+  file.push_back(Text(kTokenizer, origin.tokenizer));
   for (const auto& [name, tensor] : Tensors(model, optimizer)) {
     formats::NamedTensor entry{name, "F32", tensor.sizes().vec(), ""};
     entry.bytes.assign(static_cast<const char*>(tensor.data_ptr()), tensor.nbytes());
     file.push_back(std::move(entry));
   }
-  return formats::WriteSafetensors((std::filesystem::path(directory) / "model.safetensors").string(), file);
+  return formats::WriteSafetensors(StateFile(folder).string(), file);
 }
 
-absl::StatusOr<TrainState> LoadState(const std::string& directory, const Recipe& recipe,
-                                     const TrainableModel& model, const AdamW& optimizer) {
-  const std::filesystem::path path = std::filesystem::path(directory) / "model.safetensors";
-  if (!std::filesystem::exists(path))
-    return absl::NotFoundError(absl::StrCat(path.string(), ": no such file"));
-  ROPELAB_ASSIGN_OR_RETURN(const formats::Checkpoint file, formats::Checkpoint::Open(directory));
-  ROPELAB_ASSIGN_OR_RETURN(const std::string_view made_with, BytesOf(file, directory, kRecipe, "U8"));
+absl::StatusOr<TrainState> LoadState(const OutputFolder& folder, const Recipe& recipe,
+                                     const TrainingOrigin& origin, const TrainableModel& model,
+                                     const AdamW& optimizer) {
+  const std::string path = StateFile(folder).string();
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return absl::NotFoundError(absl::StrCat(path, ": no such file"));
+  const auto file = formats::Checkpoint::Open(folder.state().string());
+  if (absl::IsInvalidArgument(file.status())) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": is damaged (", file.status().message(), "); ", folder.BeginAgain()));
+  }
+  ROPELAB_RETURN_IF_ERROR(file.status());
+  const SavedState saved(*file, folder);
+  ROPELAB_ASSIGN_OR_RETURN(const std::string_view made_with, saved.Bytes(kRecipe, "U8", std::nullopt));
   if (made_with != recipe.text) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(directory, ": was made with another recipe; remove the folder to begin again"));
+    return saved.Refuse("another recipe",
+                        absl::StrCat("train with that one (the file holds it under ", kRecipe, "), "));
   }
-  ROPELAB_ASSIGN_OR_RETURN(const std::string_view numbers, BytesOf(file, directory, kProgress, "I64"));
-  ROPELAB_ASSIGN_OR_RETURN(const std::string_view curve, BytesOf(file, directory, kCurve, "U8"));
-  ROPELAB_ASSIGN_OR_RETURN(const std::string_view checkpoints, BytesOf(file, directory, kCheckpoints, "U8"));
-  int64_t values[kCount] = {};
-  if (numbers.size() != sizeof values) {
-    return absl::InvalidArgumentError(absl::StrCat(directory, ": ", kProgress, " has ", numbers.size(),
-                                                   " bytes; a state has ", sizeof values));
+  StateNumbers numbers = {};
+  ROPELAB_ASSIGN_OR_RETURN(const std::string_view bytes, saved.Bytes(kProgress, "I64", sizeof numbers));
+  std::memcpy(numbers.data(), bytes.data(), sizeof numbers);
+  const auto [step, stage, tokens, threads] = numbers;
+  if (threads != origin.threads) {
+    return saved.Refuse(absl::StrCat("--threads ", threads, ", and this run has --threads ", origin.threads),
+                        absl::StrCat("give --threads ", threads, ", "));
   }
-  std::memcpy(values, numbers.data(), sizeof values);
+  ROPELAB_RETURN_IF_ERROR(
+      saved.CheckText(kNumerics, "the numerics class", origin.numerics,
+                      "go on with the libraries and on the kind of machine it began with, "));
+  ROPELAB_RETURN_IF_ERROR(saved.CheckText(kTokenizer, "a tokenizer.json with the SHA-256", origin.tokenizer,
+                                          "go on with the version of ropelab-train it began with, "));
+  ROPELAB_RETURN_IF_ERROR(saved.CheckRange("step", step, recipe.steps));
+  ROPELAB_RETURN_IF_ERROR(
+      saved.CheckRange("stage", stage, static_cast<int64_t>(recipe.curriculum.lengths.size()) - 1));
+  ROPELAB_RETURN_IF_ERROR(saved.CheckRange("count of tokens", tokens, std::numeric_limits<int64_t>::max()));
+  ROPELAB_ASSIGN_OR_RETURN(const std::string_view curve, saved.Bytes(kCurve, "U8", std::nullopt));
+  ROPELAB_ASSIGN_OR_RETURN(const std::string_view checkpoints, saved.Bytes(kCheckpoints, "U8", std::nullopt));
   for (const auto& [name, tensor] : Tensors(model, optimizer)) {
-    ROPELAB_ASSIGN_OR_RETURN(const std::string_view bytes, BytesOf(file, directory, name, "F32"));
-    if (bytes.size() != tensor.nbytes()) {
-      return absl::FailedPreconditionError(absl::StrCat(directory, ": ", name, " has ", bytes.size(),
-                                                        " bytes, where the recipe's shape has ",
-                                                        tensor.nbytes()));
-    }
-    std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
+    ROPELAB_ASSIGN_OR_RETURN(const std::string_view values, saved.Bytes(name, "F32", tensor.nbytes()));
+    std::memcpy(tensor.data_ptr(), values.data(), values.size());
   }
-  return TrainState{values[0], values[1], values[2], std::string(curve), std::string(checkpoints)};
+  return TrainState{step, stage, tokens, std::string(curve), std::string(checkpoints)};
 }
 
 }  // namespace ropelab::train

@@ -1,23 +1,35 @@
 #include "worker/train/training_loop.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <exception>
 #include <filesystem>
 #include <iterator>
 #include <memory>
-#include <system_error>
+#include <new>
+#include <ratio>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/clock.h"
+#include "common/sha256.h"
 #include "common/status_macros.h"
+#include "spdlog/spdlog.h"
 #include "worker/formats/safetensors_writer.h"
 #include "worker/train/adamw.h"
 #include "worker/train/bpe_trainer.h"
 #include "worker/train/export_model.h"
 #include "worker/train/needle_evaluation.h"
+#include "worker/train/needle_room.h"
+#include "worker/train/output_folder.h"
 #include "worker/train/sample_batch.h"
+#include "worker/train/step_draws.h"
 #include "worker/train/streams.h"
 #include "worker/train/train_state.h"
 #include "worker/train/trainable_model.h"
@@ -31,11 +43,6 @@ constexpr char kCheckpointsHead[] = "name,step,tokens,length\n";
 // Samples per length and depth of evaluation.csv, apart from those that moved the curriculum on.
 constexpr int64_t kFinalSamples = 40;
 constexpr int64_t kFirstFinalSample = int64_t{1} << 20;
-// Steps that take the curriculum's present length; the others take one before it.
-constexpr double kPresentLength = 0.7;
-// Half the prompts are shorter by up to a quarter, so that no distance is left out.
-constexpr double kShortened = 0.5;
-constexpr uint64_t kLargestCut = 4;
 
 // What the finished tokenizer is: the same for every run of a recipe.
 struct TrainedTokenizer {
@@ -68,11 +75,13 @@ at::Tensor MeanOver(const at::Tensor& values, const at::Tensor& where) {
 
 class Training {
  public:
-  Training(const Recipe& recipe, const TrainingOptions& options, TrainedTokenizer tokenizer)
+  Training(const Recipe& recipe, const TrainingOptions& options, OutputFolder folder,
+           TrainedTokenizer tokenizer)
       : recipe_(recipe),
-        folder_(options.out),
+        folder_(std::move(folder)),
         last_step_(std::min(options.stop_after.value_or(recipe.steps), recipe.steps)),
         tokenizer_(std::move(tokenizer)),
+        origin_{options.threads, options.numerics, Sha256Hex(tokenizer_.json)},
         text_(tokenizer_.tokenizer, recipe.seed, recipe.mix.generated),
         model_(recipe.shape, tokenizer_.tokenizer->vocabulary(), recipe.seed, ProductsOf(recipe)),
         optimizer_(recipe.adamw, TensorsOf(model_)),
@@ -82,41 +91,45 @@ class Training {
     state_.checkpoints = kCheckpointsHead;
   }
 
-  absl::Status Run(absl::FunctionRef<void(const TrainingProgress&)> progress) {
-    auto resumed = LoadState(StateFolder(), recipe_, model_, optimizer_);
-    if (resumed.ok()) {
-      state_ = *std::move(resumed);
-    } else if (!absl::IsNotFound(resumed.status())) {
-      return resumed.status();
-    }
+  // Returns the steps taken in all.
+  absl::StatusOr<int64_t> Run(absl::FunctionRef<void(const TrainingProgress&)> progress) {
+    ROPELAB_RETURN_IF_ERROR(CheckNeedlesFit(text_, recipe_));
+    ROPELAB_RETURN_IF_ERROR(Resume());
     const bool ended = state_.step == recipe_.steps;
     if (state_.step == 0) ROPELAB_RETURN_IF_ERROR(WriteCheckpoint());
+    marked_ = Clock::Real().Monotonic();
     while (state_.step < last_step_) {
       ROPELAB_RETURN_IF_ERROR(Step());
       if (state_.step % recipe_.curriculum.every == 0 || state_.step == recipe_.steps) {
         ROPELAB_RETURN_IF_ERROR(Evaluate(progress));
       }
     }
-    return state_.step == recipe_.steps && !ended ? Finish() : absl::OkStatus();
+    if (state_.step == recipe_.steps && !ended) ROPELAB_RETURN_IF_ERROR(Finish());
+    return state_.step;
   }
 
  private:
-  std::string StateFolder() const { return (folder_ / "state").string(); }
   int64_t PresentLength() const { return recipe_.curriculum.lengths[static_cast<size_t>(state_.stage)]; }
 
-  int64_t StepLength() const {
-    Philox stream = MakeStream(recipe_.seed, Stream::kStepLength, static_cast<uint64_t>(state_.step));
-    int64_t length = PresentLength();
-    if (state_.stage > 0 && stream.Double() >= kPresentLength) {
-      length = recipe_.curriculum.lengths[stream.Integer(static_cast<uint64_t>(state_.stage))];
+  // From the state where there is one. Else it saves one before anything else is written: what stands in the
+  // folder later is then known to be this training's.
+  absl::Status Resume() {
+    auto resumed = LoadState(folder_, recipe_, origin_, model_, optimizer_);
+    if (absl::IsNotFound(resumed.status())) return Save();
+    ROPELAB_RETURN_IF_ERROR(resumed.status());
+    state_ = *std::move(resumed);
+    if (state_.step == recipe_.steps) {
+      spdlog::info("{} is already finished", folder_.model().string());
+    } else {
+      spdlog::info("goes on from step {}", state_.step);
     }
-    const bool shorter = stream.Double() < kShortened;
-    const int64_t cut = static_cast<int64_t>(stream.Integer(static_cast<uint64_t>(length) / kLargestCut));
-    return shorter ? std::max(length - cut, kShortestPrompt) : length;
+    return absl::OkStatus();
   }
 
+  absl::Status Save() const { return SaveState(folder_, recipe_, origin_, state_, model_, optimizer_); }
+
   absl::StatusOr<SampleBatch> Draw() {
-    const int64_t length = StepLength();
+    const int64_t length = StepLength(recipe_, state_.step, state_.stage);
     const int64_t count = std::max<int64_t>(1, recipe_.tokens_per_step / length);
     std::vector<TrainingSample> samples;
     for (int64_t i = 0; i < count; ++i) {
@@ -129,37 +142,12 @@ class Training {
     return MakeBatch(samples);
   }
 
-  // How much of the pressure on heads this step has, 0 to 1.
-  double Pressure() const {
-    const HeadPressure& heads = recipe_.heads;
-    return std::clamp(static_cast<double>(state_.step - heads.start) / static_cast<double>(heads.warmup), 0.0,
-                      1.0);
-  }
-
-  // Heads that are left out count nothing and the others more, so that the mean stays.
-  at::Tensor HeadScale(int64_t batch) const {
-    const std::vector<double>& shares = recipe_.heads.dropout;
-    if (shares.empty() || Pressure() == 0) return {};
-    Philox stream = MakeStream(recipe_.seed, Stream::kHeadDropout, static_cast<uint64_t>(state_.step));
-    at::Tensor scale = at::empty({batch, recipe_.shape.layers, recipe_.shape.heads}, at::kFloat);
-    float* values = scale.data_ptr<float>();
-    for (int64_t i = 0; i < batch; ++i) {
-      const double strength = 2 * Pressure() * stream.Double();
-      for (const double of_layer : shares) {
-        const double share = strength * of_layer;
-        for (int64_t h = 0; h < recipe_.shape.heads; ++h) {
-          *values++ = stream.Double() < share ? 0.0f : static_cast<float>(1 / (1 - share));
-        }
-      }
-    }
-    return scale;
-  }
-
   absl::Status Step() {
     ROPELAB_ASSIGN_OR_RETURN(const SampleBatch batch, Draw());
-    TrainableModel::Pressure pressure{HeadScale(batch.ids.size(0)), nullptr, free_};
+    const double press = PressureAt(recipe_, state_.step);
+    TrainableModel::Pressure pressure{HeadScale(recipe_, state_.step, batch.ids.size(0)), nullptr, free_};
     Gaze gaze;
-    if (recipe_.heads.gaze > 0 && Pressure() > 0) {
+    if (recipe_.heads.gaze > 0 && press > 0) {
       Philox stream = MakeStream(recipe_.seed, Stream::kGaze, static_cast<uint64_t>(state_.step));
       gaze = DrawGaze(batch, stream);
       pressure.gaze = &gaze;
@@ -170,7 +158,7 @@ class Training {
     const at::Tensor text = MeanOver(losses, batch.text);
     const at::Tensor answers = MeanOver(losses, batch.answers);
     at::Tensor loss = text + recipe_.answer_weight * answers;
-    if (result.stray.defined()) loss = loss + recipe_.heads.gaze * Pressure() * result.stray;
+    if (result.stray.defined()) loss = loss + recipe_.heads.gaze * press * result.stray;
     if (!std::isfinite(loss.item<double>())) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the loss of step ", state_.step + 1, " is not finite; lower adamw.rate, ", recipe_.adamw.rate));
@@ -178,6 +166,11 @@ class Training {
     loss.backward();
     rate_ = LearningRate(recipe_.adamw, state_.step, recipe_.steps);
     norm_ = optimizer_.Step(state_.step, rate_);
+    if (!std::isfinite(norm_)) {
+      return absl::FailedPreconditionError(absl::StrCat("the gradient of step ", state_.step + 1,
+                                                        " is not finite; lower adamw.rate, ",
+                                                        recipe_.adamw.rate));
+    }
     text_loss_ += text.item<double>();
     answer_loss_ += answers.item<double>();
     ++since_;
@@ -194,6 +187,9 @@ class Training {
 
   absl::Status Evaluate(absl::FunctionRef<void(const TrainingProgress&)> progress) {
     const auto steps = static_cast<double>(since_);
+    const std::chrono::nanoseconds now = Clock::Real().Monotonic();
+    const double minutes = std::chrono::duration<double, std::ratio<60>>(now - marked_).count();
+    marked_ = now;
     const auto longest = static_cast<int64_t>(recipe_.curriculum.lengths.size()) - 1;
     for (bool moved = true; moved;) {
       ROPELAB_ASSIGN_OR_RETURN(const double accuracy, Accuracy());
@@ -201,7 +197,8 @@ class Training {
           &state_.curve,
           absl::StrFormat("%d,%d,%d,%.6g,%.4f,%.4f,%.4f,%.4f\n", state_.step, state_.tokens, PresentLength(),
                           rate_, text_loss_ / steps, answer_loss_ / steps, norm_, accuracy));
-      progress({state_.step, PresentLength(), text_loss_ / steps, answer_loss_ / steps, accuracy});
+      progress({state_.step, PresentLength(), text_loss_ / steps, answer_loss_ / steps, accuracy,
+                steps / minutes});
       moved = accuracy >= recipe_.curriculum.pass && state_.stage < longest;
       if (moved) ++state_.stage;
     }
@@ -210,20 +207,15 @@ class Training {
     ROPELAB_RETURN_IF_ERROR(WriteModelFile("curve.csv", state_.curve));
     ROPELAB_RETURN_IF_ERROR(WriteCheckpoint());
     if (state_.step == recipe_.steps) return absl::OkStatus();  // Finish saves it
-    return SaveState(StateFolder(), recipe_, state_, model_, optimizer_);
+    return Save();
   }
 
   absl::Status WriteModelFile(const char* name, const std::string& text) const {
-    const std::filesystem::path folder = folder_ / recipe_.name;
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (error) {
-      return absl::InvalidArgumentError(absl::StrCat(folder.string(), ": cannot be made: ", error.message()));
-    }
-    return formats::WriteFileAtomically((folder / name).string(), text);
+    return formats::WriteFileAtomically((folder_.model() / name).string(), text);
   }
 
   absl::Status Export(const std::filesystem::path& folder) const {
+    ROPELAB_RETURN_IF_ERROR(MakeFolder(folder));
     return ExportModel(folder.string(), recipe_, model_, tokenizer_.tokenizer->vocabulary(), tokenizer_.json);
   }
 
@@ -231,7 +223,7 @@ class Training {
   absl::Status WriteCheckpoint() {
     const auto& steps = recipe_.checkpoints;
     if (!std::binary_search(steps.begin(), steps.end(), state_.step)) return absl::OkStatus();
-    const std::filesystem::path folder = folder_ / "checkpoints";
+    const std::filesystem::path folder = folder_.checkpoints();
     const std::string name = absl::StrFormat("%s-%04d", recipe_.name, state_.step);
     ROPELAB_RETURN_IF_ERROR(Export(folder / name));
     absl::StrAppend(&state_.checkpoints, name, ",", state_.step, ",", state_.tokens, ",", PresentLength(),
@@ -240,6 +232,8 @@ class Training {
   }
 
   absl::Status Finish() {
+    spdlog::info("evaluating {} needles of each length at each of {} depths", kFinalSamples,
+                 std::size(kDepths));
     std::string table = "length,depth,samples,right\n";
     for (const int64_t length : recipe_.curriculum.lengths) {
       for (size_t i = 0; i < std::size(kDepths); ++i) {
@@ -250,14 +244,15 @@ class Training {
       }
     }
     ROPELAB_RETURN_IF_ERROR(WriteModelFile("evaluation.csv", table));
-    ROPELAB_RETURN_IF_ERROR(Export(folder_ / recipe_.name));
-    return SaveState(StateFolder(), recipe_, state_, model_, optimizer_);
+    ROPELAB_RETURN_IF_ERROR(Export(folder_.model()));
+    return Save();
   }
 
   const Recipe recipe_;
-  const std::filesystem::path folder_;
+  const OutputFolder folder_;
   const int64_t last_step_;
   const TrainedTokenizer tokenizer_;
+  const TrainingOrigin origin_;
   const SampleText text_;
   TrainableModel model_;
   AdamW optimizer_;
@@ -266,14 +261,41 @@ class Training {
   double rate_ = 0, norm_ = 0;              // of the last step
   double text_loss_ = 0, answer_loss_ = 0;  // sums since the last evaluation
   int64_t since_ = 0;
+  std::chrono::nanoseconds marked_{0};  // when the first of those steps began
 };
+
+absl::StatusOr<int64_t> ClaimAndTrain(const Recipe& recipe, const TrainingOptions& options,
+                                      absl::FunctionRef<void(const TrainingProgress&)> progress) {
+  ROPELAB_ASSIGN_OR_RETURN(OutputFolder folder, OutputFolder::Claim(options.out, recipe.name));
+  ROPELAB_ASSIGN_OR_RETURN(TrainedTokenizer tokenizer, TrainTokenizer(recipe));
+  spdlog::info("tokenizer: {} tokens", tokenizer.tokenizer->vocabulary());
+  return Training(recipe, options, std::move(folder), std::move(tokenizer)).Run(progress);
+}
+
+absl::Status OutOfMemory(const Recipe& recipe) {
+  const ModelShape& shape = recipe.shape;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the memory ran out for steps of ", recipe.tokens_per_step, " tokens_per_step and prompts of up to ",
+      recipe.curriculum.lengths.back(), " tokens through a shape of ", shape.layers, " layers, ", shape.heads,
+      " heads of head_dim ", shape.head_dim, ", hidden ", shape.hidden, ", intermediate ", shape.intermediate,
+      " and vocabulary ", recipe.vocabulary, "; lower one of these in the recipe"));
+}
 
 }  // namespace
 
-absl::Status Train(const Recipe& recipe, const TrainingOptions& options,
-                   absl::FunctionRef<void(const TrainingProgress&)> progress) {
-  ROPELAB_ASSIGN_OR_RETURN(TrainedTokenizer tokenizer, TrainTokenizer(recipe));
-  return Training(recipe, options, std::move(tokenizer)).Run(progress);
+absl::StatusOr<int64_t> Train(const Recipe& recipe, const TrainingOptions& options,
+                              absl::FunctionRef<void(const TrainingProgress&)> progress) {
+  try {
+    return ClaimAndTrain(recipe, options, progress);
+  } catch (const c10::Error& error) {
+    const std::string_view what = error.what_without_backtrace();
+    if (what.find("allocate memory") != std::string_view::npos) return OutOfMemory(recipe);
+    return absl::InternalError(absl::StrCat("libtorch says: ", std::string(what)));
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory(recipe);
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("training failed: ", error.what()));
+  }
 }
 
 }  // namespace ropelab::train
