@@ -166,25 +166,56 @@ TEST_P(Greedy, ARowsLogitsDependOnNoOtherRow) {
   }
 }
 
+// Checks that the answers are those of passes over prompt and answer without a cache. Returns the largest
+// distance between a logit of the one and of the other.
+double ExpectUncachedAnswers(const model::LoadedModel& model, const std::vector<int32_t>& ids,
+                             const std::vector<Condition>& conditions) {
+  const auto answers = AnswerGreedily(model, ids, conditions, {kMostTokens, {}}, GoOn);
+  if (!answers.ok()) throw std::runtime_error(answers.status().ToString());
+  double worst = 0;
+  for (size_t c = 0; c < conditions.size(); ++c) {
+    const std::vector<int32_t>& answer = (*answers)[c];
+    std::vector<int32_t> whole = ids;
+    whole.insert(whole.end(), answer.begin(), answer.end() - 1);
+    const Shown uncached = PassUnder(model, whole, *conditions[c].edits, conditions[c].edited_layers);
+    const at::Tensor logits = uncached.logits.narrow(0, static_cast<int64_t>(ids.size()) - 1, kMostTokens);
+    EXPECT_EQ(Ids(logits.argmax(1)), answer) << c;
+    worst = std::max(worst, Distance(Decoded(model, ids, conditions[c], answer), logits));
+  }
+  return worst;
+}
+
+// 1e-5 of the largest logit: sums of another order differ in fp32's last bits, whose size is the logit's.
+void ExpectWithinRounding(const char* model, double worst, const at::Tensor& logits) {
+  const auto largest = logits.abs().max().item<double>();
+  std::cout << model << ": logits up to " << largest << ", with and without cache at most " << worst
+            << " apart" << std::endl;
+  EXPECT_LE(worst, 1e-5 * largest);
+}
+
 TEST_P(Greedy, AnswersAreThoseOfUncachedPasses) {
   if (model_.dtype != at::kFloat) return;  // rounding decides ties elsewhere
   const Conditions conditions(model_, static_cast<int64_t>(ids_.size()));
-  const auto answers = AnswerGreedily(model_, ids_, conditions.all, {kMostTokens, {}}, GoOn);
-  ASSERT_TRUE(answers.ok()) << answers.status();
-  double worst = 0;
-  for (size_t c = 0; c < conditions.all.size(); ++c) {
-    const std::vector<int32_t>& answer = (*answers)[c];
-    std::vector<int32_t> whole = ids_;
-    whole.insert(whole.end(), answer.begin(), answer.end() - 1);
-    const Shown uncached =
-        PassUnder(model_, whole, *conditions.all[c].edits, conditions.all[c].edited_layers);
-    const at::Tensor logits = uncached.logits.narrow(0, static_cast<int64_t>(ids_.size()) - 1, kMostTokens);
-    EXPECT_EQ(Ids(logits.argmax(1)), answer) << c;
-    worst = std::max(worst, Distance(Decoded(model_, ids_, conditions.all[c], answer), logits));
-  }
-  std::cout << GetParam() << ": logits with and without cache differ by at most " << worst << std::endl;
-  // A logit of the trained model is above 10, where fp32's own steps are 1e-6.
-  EXPECT_LE(worst, 1e-5 * std::max(1.0, PassUnder(model_, ids_, {}).logits.abs().max().item<double>()));
+  const double worst = ExpectUncachedAnswers(model_, ids_, conditions.all);
+  ExpectWithinRounding(GetParam(), worst, PassUnder(model_, ids_, {}).logits);
+}
+
+// Every family of the reference checkpoints.
+class GreedyFixtures : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Models, GreedyFixtures,
+                         testing::Values("llama2_a", "llama3_a", "llama3bf16_a", "mistral_a", "qwen2_a",
+                                         "qwen2f16_a", "qwen3_a", "gemma_a", "gemma2_a", "olmo2_a"));
+
+TEST_P(GreedyFixtures, AnswersAreThoseOfUncachedPasses) {
+  ROPELAB_NEED_FIXTURE(GetParam());
+  const auto model = LoadFixture(GetParam(), at::kFloat);
+  std::vector<int32_t> ids;
+  for (int i = 0; i < 140; ++i) ids.push_back((i * i * 7 + 31 * i) % 120);
+  const HeadEdits none, knockout = {ZeroHeadEdit(0, 2), ZeroHeadEdit(2, 1)},
+                        patch = {ScaleEdit(1, 3, kSomeDims, 0, EditTarget::kBoth)};
+  const double worst =
+      ExpectUncachedAnswers(*model, ids, {{&none, nullptr}, {&knockout, nullptr}, {&patch, nullptr}});
+  ExpectWithinRounding(GetParam(), worst, PassUnder(*model, ids, {}).logits);
 }
 
 TEST(AnswerGreedily, AStopEndsAnAnswerAndBelongsToIt) {
