@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "worker/engine/causal_softmax.h"
+#include "worker/engine/matrix_kernels.h"
 
 namespace ropelab::engine {
 namespace {
@@ -18,6 +19,16 @@ constexpr std::array<int64_t, kStrips> kStripOrder = {0, 7, 1, 6, 2, 5, 3, 4};
 // The first elements of a flat buffer as a matrix.
 at::Tensor Matrix(const at::Tensor& buffer, int64_t rows, int64_t columns) {
   return buffer.narrow(0, 0, rows * columns).view({rows, columns});
+}
+
+// out = a b, of matrices whose rows are contiguous; on the CPU in decoding's order.
+void Multiply(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) {
+  if (!a.is_cpu()) {
+    at::mm_out(out, a, b);
+    return;
+  }
+  RowsTimesMatrix({a.data_ptr<float>(), a.stride(0)}, a.size(0), a.size(1),
+                  {b.data_ptr<float>(), b.stride(0)}, b.size(1), {out.data_ptr<float>(), out.stride(0)});
 }
 
 }  // namespace
@@ -49,8 +60,8 @@ void Attention::ReplaceOwn(const OwnKeys& own, int64_t group, int64_t first_row,
     if (place < 0 || place >= heads || own.from[i] >= first_row + rows) continue;
     const int64_t skipped = std::max<int64_t>(0, own.from[i] - first_row);  // these keep the group's bits
     at::Tensor head = logits.narrow(0, place * rows + skipped, rows - skipped);
-    const at::Tensor keys = own.keys.select(0, static_cast<int64_t>(i)).narrow(0, first_key, width);
-    at::mm_out(head, packed.narrow(0, place * rows + skipped, rows - skipped), keys.t());
+    const at::Tensor keys = own.keys.select(0, static_cast<int64_t>(i)).narrow(1, first_key, width);
+    Multiply(packed.narrow(0, place * rows + skipped, rows - skipped), keys, head);
   }
 }
 
@@ -67,7 +78,7 @@ bool Attention::RunBlock(const Layer& layer, int64_t group, int64_t strip, int64
   at::Tensor packed = Matrix(scratch.queries, heads * rows, dims);
   packed.view({heads, rows, dims}).copy_(block);
   at::Tensor logits = Matrix(scratch.logits, heads * rows, width);
-  at::mm_out(logits, packed, keys.select(0, group).narrow(0, first_key, width).t());
+  Multiply(packed, keys.select(0, group).narrow(1, first_key, width), logits);
   if (layer.own_keys != nullptr) ReplaceOwn(*layer.own_keys, group, first_row, first_key, packed, logits);
 
   at::Tensor probabilities = logits.view({heads, rows, width});
@@ -78,7 +89,7 @@ bool Attention::RunBlock(const Layer& layer, int64_t group, int64_t strip, int64
   }
   if (layer.outputs) {
     at::Tensor outputs = Matrix(scratch.outputs, heads * rows, dims);
-    at::mm_out(outputs, logits, values.select(0, group).narrow(0, first_key, width));
+    Multiply(logits, values.select(0, group).narrow(0, first_key, width), outputs);
     block.copy_(outputs.view({heads, rows, dims}));
   }
   return finite;

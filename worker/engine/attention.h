@@ -24,7 +24,7 @@ struct AttentionShape {
 struct OwnKeys {
   std::vector<int64_t> heads;  // ascending
   std::vector<int64_t> from;   // per head the first position whose key or query is not the group's
-  at::Tensor keys;             // [heads, N, D] fp32, contiguous
+  at::Tensor keys;             // [heads, D, N] fp32, contiguous
 };
 
 class Attention {
@@ -40,9 +40,10 @@ class Attention {
     bool outputs = true;                // false: only the observer wants this layer
     const OwnKeys* own_keys = nullptr;  // null: every head sees its group's
   };
-  // queries [N, H, D], keys and values [G, N, D], fp32, contiguous. With `outputs`, queries are replaced by
-  // the heads' outputs. Each item (group, strip) is computed by one thread from start to end, so bits do not
-  // depend on the number of threads. False when a logit was not finite.
+  // queries [N, H, D], keys [G, D, N], values [G, N, D], fp32, contiguous. With `outputs`, queries are
+  // replaced by the heads' outputs. Each item (group, strip) is computed by one thread from start to end, so
+  // bits do not depend on the number of threads; on the CPU a position's output has the bits that
+  // RowAttention gives it. False when a logit was not finite.
   bool Run(const Layer& layer, at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values);
 
   static int64_t ScratchBytes(const AttentionShape& shape, int threads);

@@ -1,6 +1,7 @@
 #include "worker/engine/condition_decoder.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -60,11 +61,13 @@ DecodeWeights::DecodeWeights(const model::LoadedModel& model) {
 }
 
 ConditionDecoder::ConditionDecoder(const model::LoadedModel& model, const DecodeWeights& weights,
-                                   std::vector<DecodedCondition> conditions, int64_t tokens, int64_t capacity)
+                                   std::vector<DecodedCondition> conditions, int64_t tokens, int64_t capacity,
+                                   int64_t rows)
     : model_(model),
       weights_(weights),
       conditions_(std::move(conditions)),
       tokens_(tokens),
+      rows_(rows),
       rotary_(RotaryTable::OfDecoding(model.config, tokens + capacity, model.device)) {
   const at::NoGradGuard no_gradients;
   for (int64_t layer = 0; layer < model.config.layers; ++layer)
@@ -74,8 +77,8 @@ ConditionDecoder::ConditionDecoder(const model::LoadedModel& model, const Decode
 ConditionDecoder::Layer ConditionDecoder::MakeLayer(int64_t layer, int64_t tokens, int64_t capacity) const {
   const LayerWeights& own = model_.weights.layers[layer];
   std::vector<const LayerWeights*> of_row;
-  std::vector<AttendedRow> rows(kDecodeRows);
-  for (int64_t row = 0; row < kDecodeRows; ++row) {
+  std::vector<AttendedRow> rows(rows_);
+  for (int64_t row = 0; row < rows_; ++row) {
     of_row.push_back(&own);
     if (row >= static_cast<int64_t>(conditions_.size())) continue;
     const DecodedCondition& condition = conditions_[row];
@@ -87,12 +90,12 @@ ConditionDecoder::Layer ConditionDecoder::MakeLayer(int64_t layer, int64_t token
     if (edited != condition.edited_layers->end()) of_row.back() = &edited->second;
   }
   // Rows without a condition go with the first one: what they hold counts for nothing.
-  for (int64_t row = std::ssize(conditions_); row < kDecodeRows; ++row) of_row[row] = of_row[0];
+  for (int64_t row = std::ssize(conditions_); row < rows_; ++row) of_row[row] = of_row[0];
   const at::ScalarType type = ProductType(model_.dtype, model_.device);
   const auto split = [&](const auto& members) {
     std::vector<Variant> variants;
     std::vector<const LayerWeights*> originals;
-    for (int64_t row = 0; row < kDecodeRows; ++row) {
+    for (int64_t row = 0; row < rows_; ++row) {
       const auto same = std::ranges::find_if(
           originals, [&](const LayerWeights* other) { return Share(*other, *of_row[row], members); });
       if (same != originals.end()) {
@@ -120,10 +123,10 @@ absl::Status ConditionDecoder::Attend(int64_t index, const at::Tensor& residual,
   const int64_t position = tokens_ + fed_;
   Layer& layer = layers_[index];
   const auto wide = at::TensorOptions().dtype(at::kFloat).device(model_.device);
-  const at::Tensor queries = at::zeros({kDecodeRows, config.query_heads, config.head_dim}, wide);
-  const at::Tensor keys = at::zeros({kDecodeRows, config.kv_heads, config.head_dim}, wide);
+  const at::Tensor queries = at::zeros({rows_, config.query_heads, config.head_dim}, wide);
+  const at::Tensor keys = at::zeros({rows_, config.kv_heads, config.head_dim}, wide);
   const at::Tensor values = at::zeros_like(keys);
-  std::vector<at::Tensor> own_keys(kDecodeRows);
+  std::vector<at::Tensor> own_keys(rows_);
   for (const Variant& variant : layer.projections) {
     const auto each = [&](const auto& apply) {
       for (const int64_t row : variant.rows) {
@@ -158,7 +161,7 @@ absl::Status ConditionDecoder::Attend(int64_t index, const at::Tensor& residual,
         "checkpoint's weights do not compute in this dtype (FLOAT32 or BFLOAT16 reach further than ",
         "FLOAT16)"));
   }
-  for (int64_t row = 0; row < kDecodeRows; ++row) {
+  for (int64_t row = 0; row < rows_; ++row) {
     if (const LayerEdits* edits = EditsOf(row, index); edits != nullptr)
       edits->AtOutput(heads.narrow(0, row, 1), position);
   }
@@ -180,7 +183,7 @@ void ConditionDecoder::Finish(int64_t index, at::Tensor& residual, const at::Ten
   }
 }
 
-absl::StatusOr<at::Tensor> ConditionDecoder::Step(const std::array<int32_t, kDecodeRows>& ids,
+absl::StatusOr<at::Tensor> ConditionDecoder::Step(std::span<const int32_t> ids,
                                                   const std::vector<bool>& live) {
   const at::NoGradGuard no_gradients;
   at::Tensor residual = Embed(model_, ids);

@@ -3,8 +3,8 @@
 
 #include <ATen/ATen.h>
 
-#include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -34,18 +34,20 @@ struct DecodeWeights {
 
 class ConditionDecoder {
  public:
-  // At most kDecodeRows conditions, one a row; products have kDecodeRows rows whatever their number, so a
-  // row's bits do not depend on the others. The prompt has `tokens` tokens, at most `capacity` are fed after
-  // it. Model, weights, edits and edited layers must outlive this.
+  // At most `rows` conditions, one a row; products have `rows` rows whatever their number, so a row's bits do
+  // not depend on the others. The prompt has `tokens` tokens, at most `capacity` are fed after it. Model,
+  // weights, edits and edited layers must outlive this.
   ConditionDecoder(const model::LoadedModel& model, const DecodeWeights& weights,
-                   std::vector<DecodedCondition> conditions, int64_t tokens, int64_t capacity);
+                   std::vector<DecodedCondition> conditions, int64_t tokens, int64_t capacity,
+                   int64_t rows = kDecodeRows);
 
-  // Feeds one token per row at the next position; rows that are not `live` take any id of the vocabulary and
-  // are live no more. Returns logits [kDecodeRows, V] fp32 of what follows, of live rows. FAILED_PRECONDITION
-  // naming the layer where a live row's attention logit is not finite.
-  absl::StatusOr<at::Tensor> Step(const std::array<int32_t, kDecodeRows>& ids, const std::vector<bool>& live);
+  // Feeds one token per row, `rows` ids, at the next position; rows that are not `live` take any id of the
+  // vocabulary and are live no more. Returns logits [rows, V] fp32 of what follows, of live rows.
+  // FAILED_PRECONDITION naming the layer where a live row's attention logit is not finite.
+  absl::StatusOr<at::Tensor> Step(std::span<const int32_t> ids, const std::vector<bool>& live);
 
-  // Bytes that a decoder and its steps allocate beside the weights and the prompt's keys, without own keys.
+  // Bytes that a decoder of kDecodeRows and its steps allocate beside the weights and the prompt's keys,
+  // without own keys.
   static int64_t Bytes(const model::LoadedModel& model, int64_t tokens, int64_t capacity);
 
  private:
@@ -68,7 +70,7 @@ class ConditionDecoder {
   const model::LoadedModel& model_;
   const DecodeWeights& weights_;
   const std::vector<DecodedCondition> conditions_;
-  const int64_t tokens_;
+  const int64_t tokens_, rows_;
   const RotaryTable rotary_;
   std::vector<Layer> layers_;
   int64_t fed_ = 0;

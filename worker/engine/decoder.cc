@@ -34,8 +34,8 @@ class Run {
                    model.device) {
     const auto wide = at::TensorOptions().dtype(at::kFloat).device(model.device);
     queries_ = at::empty({tokens_, config_.query_heads, config_.head_dim}, wide);
-    keys_ = at::empty({config_.kv_heads, tokens_, config_.head_dim}, wide);
-    values_ = at::empty_like(keys_);
+    keys_ = at::empty({config_.kv_heads, config_.head_dim, tokens_}, wide);
+    values_ = at::empty({config_.kv_heads, tokens_, config_.head_dim}, wide);
     if (options.head_edits != nullptr) {
       edits_ = ReadyEdits(*options.head_edits, config_, formats::InverseFrequencies(config_, tokens_),
                           model.dtype, model.device);
@@ -71,10 +71,11 @@ class Run {
   EditsByLayer edits_;
   RotaryTable rotary_;
   Attention attention_;
-  OwnKeys own_keys_;          // of the layer in hand
-  at::Tensor queries_;        // [N, H, D] fp32; after attention the heads' outputs
-  at::Tensor keys_, values_;  // [G, N, D] fp32
-  at::Tensor hidden_;         // [N, d]
+  OwnKeys own_keys_;    // of the layer in hand
+  at::Tensor queries_;  // [N, H, D] fp32; after attention the heads' outputs
+  at::Tensor keys_;     // [G, D, N] fp32
+  at::Tensor values_;   // [G, N, D] fp32
+  at::Tensor hidden_;   // [N, d]
 };
 
 void Run::ForEachChunk(const std::function<void(int64_t first, int64_t rows)>& work) const {
@@ -102,9 +103,9 @@ void Run::ProjectRows(int64_t layer, const model::LayerWeights& weights, int64_t
   const at::Tensor key_rot = RoundedTo(model_.dtype, rotary_.Rotate(key, first));
   at::Tensor own_keys;
   if (edits != nullptr) own_keys = edits->AfterRope(query, key, query_rot, key_rot, first);
-  if (own_keys.defined()) own_keys_.keys.narrow(1, first, rows).copy_(own_keys.transpose(0, 1));
+  if (own_keys.defined()) own_keys_.keys.narrow(2, first, rows).copy_(own_keys.permute({1, 2, 0}));
   queries_.narrow(0, first, rows).copy_(query_rot);
-  keys_.narrow(1, first, rows).copy_(key_rot.transpose(0, 1));
+  keys_.narrow(2, first, rows).copy_(key_rot.permute({1, 2, 0}));
   values_.narrow(1, first, rows).copy_(value.transpose(0, 1));
   observer_.Projected({layer, first, query, key, query_rot, key_rot, value, own_keys});
 }
@@ -119,7 +120,7 @@ void Run::PrepareOwnKeys(const LayerEdits* edits) {
   if (edits == nullptr || edits->own_heads().empty()) return;
   own_keys_.heads = edits->own_heads();
   own_keys_.from = edits->own_from();
-  own_keys_.keys = at::empty({static_cast<int64_t>(own_keys_.heads.size()), tokens_, config_.head_dim},
+  own_keys_.keys = at::empty({static_cast<int64_t>(own_keys_.heads.size()), config_.head_dim, tokens_},
                              queries_.options());
 }
 

@@ -171,17 +171,18 @@ absl::Status Answers::Decode(std::vector<Row> rows) {
     decoded.push_back({&row.edits, conditions_[row.condition].edited_layers, std::exchange(row.prompt, {})});
   }
   const int64_t capacity = std::max<int64_t>(options_.most_tokens - 1, 1);  // the last token is never fed
+  // A condition alone is padded as in the batch, unless its bits do not depend on that.
+  const int64_t rows_fed = RowsAreIndependent(model_.dtype, model_.device) ? std::ssize(rows) : kDecodeRows;
   std::optional<ConditionDecoder> decoder;
   while (true) {
-    std::array<int32_t, kDecodeRows> ids;
-    ids.fill(prompt_[0]);
-    std::vector<bool> live(kDecodeRows, false);
+    std::vector<int32_t> ids(static_cast<size_t>(rows_fed), prompt_[0]);
+    std::vector<bool> live(static_cast<size_t>(rows_fed), false);
     for (size_t r = 0; r < rows.size(); ++r) {
       live[r] = !IsOver(rows[r].condition);
       if (live[r]) ids[r] = answers_[rows[r].condition].back();
     }
     if (std::ranges::find(live, true) == live.end()) return absl::OkStatus();
-    if (!decoder) decoder.emplace(model_, weights_, std::move(decoded), tokens_, capacity);
+    if (!decoder) decoder.emplace(model_, weights_, std::move(decoded), tokens_, capacity, rows_fed);
     ROPELAB_ASSIGN_OR_RETURN(const at::Tensor logits, decoder->Step(ids, live));
     for (size_t r = 0; r < rows.size(); ++r) {
       if (live[r]) ROPELAB_RETURN_IF_ERROR(Take(logits[static_cast<int64_t>(r)], rows[r].condition));

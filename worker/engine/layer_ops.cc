@@ -1,5 +1,6 @@
 #include "worker/engine/layer_ops.h"
 
+#include "worker/engine/row_products.h"
 #include "worker/model/int8_weights.h"
 
 namespace ropelab::engine {
@@ -11,7 +12,12 @@ at::Tensor Normalized(const at::Tensor& x, double eps) {
   return wide * at::rsqrt((wide * wide).mean(-1, /*keepdim=*/true) + eps);
 }
 
-at::Tensor Activated(const at::Tensor& x, formats::Activation activation) {
+// x [rows, n] fp32; on the CPU in place.
+at::Tensor Activated(at::Tensor x, formats::Activation activation) {
+  if (x.is_cpu()) {
+    ActivateRows(x, activation);
+    return x;
+  }
   switch (activation) {
     case formats::Activation::kGelu:
       return at::gelu(x, "none");
@@ -33,6 +39,10 @@ at::ScalarType ProductType(at::ScalarType activations, at::Device device) {
   return activations == at::kHalf && device.is_cpu() ? at::kFloat : activations;
 }
 
+bool RowsAreIndependent(at::ScalarType activations, at::Device device) {
+  return device.is_cpu() && ProductType(activations, device) == at::kFloat;
+}
+
 model::LayerWeights ForProducts(const model::LayerWeights& weights, at::ScalarType product_type) {
   model::LayerWeights ready = model::Widened(weights);
   for (at::Tensor* tensor : {&ready.query, &ready.key, &ready.value, &ready.query_bias, &ready.key_bias,
@@ -48,6 +58,9 @@ at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   TORCH_CHECK(weight.is_floating_point(), "a projection that is not ready for products");
   const at::ScalarType product_type = ProductType(x.scalar_type(), x.device());
   const at::Tensor operand = x.to(product_type);
+  if (RowsAreIndependent(x.scalar_type(), x.device())) {
+    return RowProducts(operand, weight.to(product_type), Widened(bias, product_type)).to(x.scalar_type());
+  }
   const at::Tensor matrix = weight.to(product_type).t();
   const at::Tensor product =
       bias.defined() ? at::addmm(bias.to(product_type), operand, matrix) : at::mm(operand, matrix);

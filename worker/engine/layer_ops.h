@@ -15,11 +15,16 @@ namespace ropelab::engine {
 // device would store it.
 at::ScalarType ProductType(at::ScalarType activations, at::Device device);
 
+// Whether a row's bits depend on no other row and not on their number: where products are taken in fp32 on
+// the CPU. BLAS and devices add in other orders for other numbers of rows.
+bool RowsAreIndependent(at::ScalarType activations, at::Device device);
+
 // A layer's weights ready for products: themselves, or widened copies where ProductType differs or a
 // projection is int8. Made once per layer and run.
 model::LayerWeights ForProducts(const model::LayerWeights& weights, at::ScalarType product_type);
 
 // x [rows, in] times weight [out, in] transposed, plus bias [out] unless undefined. Rounded to x's dtype.
+// RowProducts where rows are independent, libtorch's product elsewhere.
 at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
 // x / sqrt(mean(x^2) + eps) * weight over the last dimension: in fp32 up to the rounding to x's dtype, the

@@ -1,6 +1,7 @@
 #include "worker/engine/layer_steps.h"
 
 #include "worker/engine/layer_ops.h"
+#include "worker/engine/row_products.h"
 
 namespace ropelab::engine {
 namespace {
@@ -88,7 +89,11 @@ at::Tensor OutputLogits(const at::Tensor& residual, const at::Tensor& final_norm
                         const ModelConfig& config) {
   at::Tensor logits = Linear(Norm(residual, final_norm, config), lm_head, {}).to(at::kFloat);
   if (config.final_soft_cap == 0) return logits;
-  logits.div_(config.final_soft_cap).tanh_().mul_(config.final_soft_cap);
+  if (logits.is_cpu()) {
+    CapRows(logits, config.final_soft_cap);
+  } else {
+    logits.div_(config.final_soft_cap).tanh_().mul_(config.final_soft_cap);
+  }
   return RoundedTo(residual.scalar_type(), logits);
 }
 

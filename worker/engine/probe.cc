@@ -12,8 +12,10 @@
 #include "worker/engine/decode_session.h"
 #include "worker/engine/decoder.h"
 #include "worker/engine/layer_ops.h"
+#include "worker/engine/matrix_kernels.h"
 #include "worker/engine/random.h"
 #include "worker/engine/row_kernels.h"
+#include "worker/engine/row_products.h"
 #include "worker/engine/shared_objects.h"
 
 namespace ropelab::engine {
@@ -45,14 +47,20 @@ constexpr std::array kShapes = {ProductShape{kBlockRows, 64, 300}, ProductShape{
                                 ProductShape{kRowChunk, 96, 200}, ProductShape{kDecodeRows, 96, 200},
                                 ProductShape{kRowChunk, 17, 5}};
 
+// A projection of the engine, and BLAS's product, by which measurements compare vectors.
+at::Tensor BothProducts(const at::Tensor& x, const at::Tensor& weight) {
+  const at::ScalarType type = ProductType(x.scalar_type(), x.device());
+  return at::cat({Linear(x, weight, {}), at::mm(x.to(type), weight.to(type).t()).to(x.scalar_type())});
+}
+
 // As the engine's threads see it: one item per thread, products inside.
 void AddProductsInsideThreads(Digest& digest, at::Device device) {
   std::vector<at::Tensor> results(kShapes.size());
   const auto run = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const ProductShape& s = kShapes[i];
-      results[i] = Linear(Numbers({s.rows, s.depth}, 2 * i, device),
-                          Numbers({s.columns, s.depth}, 2 * i + 1, device), {});
+      results[i] = BothProducts(Numbers({s.rows, s.depth}, 2 * i, device),
+                                Numbers({s.columns, s.depth}, 2 * i + 1, device));
     }
   };
   if (device.is_cpu()) {
@@ -67,8 +75,8 @@ void AddProductsAcrossThreads(Digest& digest, at::Device device) {
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     for (size_t i = 0; i < kShapes.size(); ++i) {
       const ProductShape& s = kShapes[i];
-      digest.Add(Linear(Numbers({s.rows, s.depth}, 2 * i, device).to(type),
-                        Numbers({s.columns, s.depth}, 2 * i + 1, device).to(type), {}));
+      digest.Add(BothProducts(Numbers({s.rows, s.depth}, 2 * i, device).to(type),
+                              Numbers({s.columns, s.depth}, 2 * i + 1, device).to(type)));
     }
   }
 }
@@ -79,6 +87,11 @@ void AddElementwise(Digest& digest, at::Device device) {
   digest.Add(logits);
   const at::Tensor x = Numbers({40, 77}, 101, device);
   digest.Add(RmsNorm(x, Numbers({77}, 102, device), 1e-5));
+  at::Tensor active = x.cpu().clone();
+  ActivateRows(active, formats::Activation::kSilu);
+  digest.Add(active);
+  ActivateRows(active, formats::Activation::kGeluTanh);
+  digest.Add(active);
   digest.Add(at::silu(x));
   digest.Add(at::rsqrt(x.abs() + 1e-6));
   digest.Add(at::exp(x * 10));
@@ -88,6 +101,9 @@ void AddElementwise(Digest& digest, at::Device device) {
   WeightsTimesValues(logit_row.data(), cpu.data_ptr<float>(), 77, 40, output.data());
   digest.Add(at::tensor(at::ArrayRef<float>(logit_row)));
   digest.Add(at::tensor(at::ArrayRef<float>(output)));
+  std::vector<float> block(7 * 40);
+  RowsTimesMatrix({cpu.data_ptr<float>(), 77}, 7, 40, {cpu.data_ptr<float>(), 77}, 40, {block.data(), 40});
+  digest.Add(at::tensor(at::ArrayRef<float>(block)));
   // libm in double: rotary tables and draws.
   std::vector<double> values;
   for (int i = 0; i < 200; ++i) {
@@ -134,7 +150,7 @@ absl::Status CheckProducts(at::Device device) {
   for (const auto& [type, tolerance] : {std::pair{at::kFloat, 1e-5}, std::pair{at::kBFloat16, 1e-2}}) {
     const at::Tensor a = Numbers({70, 130}, 200, device).to(type),
                      b = Numbers({90, 130}, 201, device).to(type);
-    const double error = ProductError(a, b, Linear(a, b, {}));
+    const double error = std::max(ProductError(a, b, Linear(a, b, {})), ProductError(a, b, at::mm(a, b.t())));
     if (!(error <= tolerance)) {
       return absl::FailedPreconditionError(absl::StrCat(
           "a small product on ", device.str(), " in ", at::toString(type), " is off by ", error,

@@ -148,7 +148,7 @@ TEST(Attention, OutputsAreWeightedMeansOfTheGroupsValues) {
   const int64_t n = 20;
   Attention attention({n, 4, 2, 2, 6}, at::kCPU);
   at::Tensor queries = at::zeros({n, 4, 2});
-  const at::Tensor keys = at::ones({2, n, 2});
+  const at::Tensor keys = at::ones({2, 2, n});
   const at::Tensor positions = at::arange(n, at::kFloat);
   const at::Tensor values =
       at::stack({positions, positions * 10}).unsqueeze(2).expand({2, n, 2}).contiguous();

@@ -105,16 +105,23 @@ class ConfigFeatures : public testing::TestWithParam<Feature> {
   std::vector<int32_t> ids_;
 };
 
+// Logits in fp32 against the formulas in double. A single position whose attention is nearly torn between two
+// keys may be off ten times as far as the others.
+void ExpectWithinRounding(const at::Tensor& logits, const at::Tensor& expected) {
+  EXPECT_LE((logits.to(at::kDouble) - expected).square().mean().sqrt().item<double>(), 3e-6);
+  EXPECT_LE(Distance(logits, expected), 5e-5);
+}
+
 TEST_P(ConfigFeatures, APromptsLogitsEqualTheFormulas) {
   const PlainModel plain(model_,
                          [&](int64_t) { return formats::InverseFrequencies(model_.config, kTokens); });
-  EXPECT_LE(Distance(Whole(), plain.Logits(ids_)), 2e-5);
+  ExpectWithinRounding(Whole(), plain.Logits(ids_));
 }
 
 TEST_P(ConfigFeatures, DecodingEqualsTheFormulasWithEachPositionsOwnFrequencies) {
   const PlainModel plain(
       model_, [&](int64_t position) { return formats::InverseFrequencies(model_.config, position + 1); });
-  EXPECT_LE(Distance(Decoded(), plain.Logits(ids_)), 2e-5);
+  ExpectWithinRounding(Decoded(), plain.Logits(ids_));
 }
 
 TEST_P(ConfigFeatures, DecodingEqualsTheWholePromptWhereLengthDoesNotMatter) {
@@ -122,7 +129,7 @@ TEST_P(ConfigFeatures, DecodingEqualsTheWholePromptWhereLengthDoesNotMatter) {
   if (formats::FrequenciesDependOnLength(model_.config)) {
     EXPECT_GT(distance, 1e-2);  // the prompt is longer than the original context
   } else {
-    EXPECT_LE(distance, 2e-5);
+    EXPECT_EQ(distance, 0);
   }
 }
 

@@ -1,0 +1,21 @@
+// Products and elementwise functions on the CPU in which no row knows of the others.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "worker/formats/model_config.h"
+
+namespace ropelab::engine {
+
+// x [rows, in] times weight [out, in] transposed, plus bias [out] unless undefined; all fp32 on the CPU, and
+// so is the result [rows, out]. A row's bits depend on nothing but that row, the weight and the bias: not on
+// the number of rows, their order, or the threads. In a sum no more than in / 16 + 5 additions follow on each
+// other, where BLAS makes `in` of them: its error is a third.
+at::Tensor RowProducts(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+
+// x [rows, n] fp32 on the CPU, contiguous, replaced row by row.
+void ActivateRows(at::Tensor& x, formats::Activation activation);
+// cap * tanh(x / cap), cap > 0. libtorch's NaN and infinity stay what they are.
+void CapRows(at::Tensor& x, double cap);
+
+}  // namespace ropelab::engine
