@@ -94,7 +94,7 @@ absl::Status RemovalScores::StartPrompt(int64_t tokens, at::Device device) {
   const int64_t groups = static_cast<int64_t>(most_groups_);
   query_pre_ = at::empty({tokens, groups * group_heads_, config_.head_dim}, wide);
   query_rot_ = at::empty_like(query_pre_);
-  key_pre_ = at::empty({groups, tokens, config_.head_dim}, wide);
+  key_pre_ = at::empty({groups, config_.head_dim, tokens}, wide);
   key_rot_ = at::empty_like(key_pre_);
   return absl::OkStatus();
 }
@@ -111,7 +111,7 @@ void RemovalScores::Projected(const ProjectedRows& rows) {
           .copy_(from.narrow(1, group * group_heads_, group_heads_));
     };
     const auto keep_key = [&](at::Tensor& to, const at::Tensor& from) {
-      to.select(0, place).narrow(0, rows.first_row, count).copy_(from.select(1, group));
+      to.select(0, place).narrow(1, rows.first_row, count).copy_(from.select(1, group).t());
     };
     keep_query(query_pre_, rows.query_pre);
     keep_query(query_rot_, rows.query_rot);
@@ -134,15 +134,15 @@ bool RemovalScores::Run(const LayerHeads& layer, int64_t index, size_t removal, 
   // The removed columns stand in the place of the rotated ones for this run and are put back after it.
   const at::Tensor& dimensions = dimensions_[removal];
   const at::Tensor query_columns = queries.index_select(2, dimensions);
-  const at::Tensor key_columns = keys.index_select(2, dimensions);
+  const at::Tensor key_columns = keys.index_select(1, dimensions);
   const at::Tensor query_pre = query_pre_.narrow(1, 0, groups * group_heads_);
   const at::Tensor key_pre = key_pre_.narrow(0, 0, groups);
   queries.index_copy_(2, dimensions, query_pre.index_select(2, dimensions));
-  keys.index_copy_(2, dimensions, key_pre.index_select(2, dimensions));
+  keys.index_copy_(1, dimensions, key_pre.index_select(1, dimensions));
   const bool finite =
       attention.Run({index, RuleOf(config_, index), &sums, /*outputs=*/false}, queries, keys, keys);
   queries.index_copy_(2, dimensions, query_columns);
-  keys.index_copy_(2, dimensions, key_columns);
+  keys.index_copy_(1, dimensions, key_columns);
   for (size_t h = layer.first; h < layer.end; ++h) {
     sums_[removal * heads_.size() + h] = sums.Total(h - layer.first);
   }

@@ -67,7 +67,7 @@ class RemovalScores {
   int64_t tokens_ = 0;
   std::vector<at::Tensor> dimensions_;  // per removal, int64
   at::Tensor query_pre_, query_rot_;    // [N, groups * heads per group, D] fp32
-  at::Tensor key_pre_, key_rot_;        // [groups, N, D]
+  at::Tensor key_pre_, key_rot_;        // [groups, D, N]
   std::vector<double> sums_;
 };
 

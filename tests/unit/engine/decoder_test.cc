@@ -9,10 +9,12 @@
 #include <iostream>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <sstream>
 #include <tuple>
 
 #include "tests/unit/engine/fixtures.h"
+#include "tests/unit/engine/plain_model.h"
 #include "worker/engine/tensor_recorder.h"
 
 namespace ropelab::engine {
@@ -73,6 +75,35 @@ TEST_P(BatchParity, EachPromptEqualsAnotherImplementation) {
 
 INSTANTIATE_TEST_SUITE_P(Models, BatchParity, testing::Values("gemma2_a", "qwen2_a"),
                          [](const auto& info) { return info.param; });
+
+// Against the formulas in double: fp32 here strays less than the other implementation's.
+class DecoderRounding : public testing::TestWithParam<const char*> {};
+
+TEST_P(DecoderRounding, IsLessThanTheOtherImplementations) {
+  ROPELAB_NEED_FIXTURE(GetParam());
+  const auto model = LoadFixture(GetParam());
+  const auto expected = ExpectedTensors(GetParam());
+  const std::vector<int32_t> ids = Ids(expected.at("input_ids"));
+  ForwardOptions options;
+  options.logit_rows.resize(ids.size());
+  std::iota(options.logit_rows.begin(), options.logit_rows.end(), 0);
+  Observer nobody;
+  const auto logits = Forward(*model, ids, options, nobody);
+  ASSERT_TRUE(logits.ok()) << logits.status();
+  const int64_t tokens = static_cast<int64_t>(ids.size());
+  const PlainModel plain(*model, [&](int64_t) { return formats::InverseFrequencies(model->config, tokens); });
+  const at::Tensor exact = plain.Logits(ids);
+  const auto error = [&](const at::Tensor& got) {
+    return (got.to(at::kDouble) - exact).square().mean().sqrt().item<double>();
+  };
+  std::cout << GetParam() << ": root mean square of the logits' error " << error(*logits) << ", theirs "
+            << error(expected.at("logits")) << std::endl;
+  EXPECT_LT(error(*logits), error(expected.at("logits")));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, DecoderRounding,
+                         testing::Values("llama2_a", "llama3_a", "mistral_a", "qwen2_a", "qwen3_a", "gemma_a",
+                                         "gemma2_a", "olmo2_a", "stories260K"));
 
 TEST(Decoder, GivesTheSameBitsWithOneThreadAndWithSeveral) {
   ROPELAB_NEED_FIXTURE("stories260K");
