@@ -156,6 +156,7 @@ class CoordinatorImpl : public Coordinator {
   // What was announced of the model that an experiment was resolved with; nullptr: nothing, or not its
   // weights hash yet.
   const v1::ModelAnnouncement* KnownModel(const ModelLine& wanted) const;
+  const v1::ModelAnnouncement* HeldModel(const ModelLine& wanted) const;
   std::string HeldOtherwise(const ModelLine& wanted) const;
   std::string LastSeen(const std::string& model) const;
 

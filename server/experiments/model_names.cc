@@ -130,6 +130,13 @@ absl::StatusOr<ModelFacts> FindModel(const std::vector<ModelFacts>& known, const
     return UnknownName(typed, known);
   }
   std::vector<ModelFacts> meant = found;
+  const bool some_stand =
+      std::any_of(found.begin(), found.end(), [](const ModelFacts& m) { return !m.replaced; });
+  if (hashes.empty() && some_stand) {
+    meant.erase(
+        std::remove_if(meant.begin(), meant.end(), [](const ModelFacts& model) { return model.replaced; }),
+        meant.end());
+  }
   for (const std::string& hash : hashes) {
     if (hash != kNoTokenizer && (hash.size() < kShortestHash || !IsHex(hash))) {
       return absl::InvalidArgumentError(

@@ -75,7 +75,7 @@ struct Waiting {
   Kind kind = Kind::kNot;
   std::string sentence;         // empty for kNot
   std::string model;            // kNoModel: which
-  bool held_otherwise = false;  // kNoModel: a worker has the weights, with another tokenizer or config
+  bool held_otherwise = false;  // kNoModel: a worker has its name or weights, the rest is another
 };
 const char* NameOf(Waiting::Kind kind);
 

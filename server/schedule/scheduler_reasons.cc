@@ -91,6 +91,18 @@ Waiting Scheduler::NoModel(const Experiment& experiment, const TaskFacts& task) 
                          " beside the weights again, or cancel and submit again"),
             task.model, /*held_otherwise=*/true};
   }
+  for (const auto& [epoch, session] : sessions_) {
+    for (const SessionModel& held : session.facts.models) {
+      if (held.name == task.model && !held.weights_hash.empty()) {
+        return {Waiting::Kind::kNoModel,
+                absl::StrCat("no connected worker holds model ", task.model, " with the weights that this ",
+                             "experiment was planned with, ", ShownHash(needs.weights_hash), " (worker ",
+                             session.facts.worker, " has ", ShownHash(held.weights_hash),
+                             " under this name): put those files back, or cancel and submit again"),
+                task.model, /*held_otherwise=*/true};
+      }
+    }
+  }
   return {Waiting::Kind::kNoModel, absl::StrCat("no connected worker holds model ", task.model), task.model};
 }
 

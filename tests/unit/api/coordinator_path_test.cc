@@ -139,6 +139,31 @@ TEST_F(CoordinatorTest, WaitsForTheWeightsHashAndSaysSo) {
   EXPECT_TRUE(Reaches(experiment, "done"));
 }
 
+TEST_F(CoordinatorTest, ANameMeansTheWeightsThatWorkersHoldNow) {
+  {
+    FakeWorker before = ConnectedWorker("w");
+    const int64_t experiment = Submit("before", 8);
+    EXPECT_EQ(FinishUntilFinal(before, experiment), 1);
+    EXPECT_EQ(Row(experiment).models, "tiny@weights+");
+    before.Disconnect();
+  }
+  // Its files were exchanged while it was away, and are not hashed yet.
+  FakeWorker worker = Worker("w", "i2");
+  worker.knows_weights = false;
+  worker.Connect();
+  worker.Welcomed();
+  const int64_t experiment = Submit("after", 8);
+  ASSERT_TRUE(worker.link().Next(v1::ServerMessage::kHashRequest).has_value());
+  EXPECT_EQ(coordinator_->Live(experiment).reason, "hashing weights of tiny on worker w");
+  worker.TellsHash("tiny", "new weights");
+  EXPECT_EQ(FinishUntilFinal(worker, experiment), 1) << "what was measured of the old weights is another's";
+  EXPECT_EQ(Row(experiment).models, "tiny@new weights+");
+  // The name is not ambiguous: nobody else was seen with the old weights.
+  const int64_t again = Submit("again", 8);
+  EXPECT_TRUE(Reaches(again, "done")) << "all of it was measured already";
+  EXPECT_EQ(Row(again).models, "tiny@new weights+");
+}
+
 TEST_F(CoordinatorTest, ATaskThatNeedsATokenizerAloneRunsWhereSuchAOneIs) {
   AddCorpus("books", std::vector<std::string>(8, "some words"));
   FakeWorker holder = Worker("holder");

@@ -131,6 +131,15 @@ class TwoTokenizersOfOneModel : public testing::Test {
   FakeCatalogue catalogue_ = FakeCatalogue({ReadingModel(), ReadingModel("toy", 'f'), ToyModel()});
 };
 
+TEST(Models, ANameMeansNoWeightsThatWereReplaced) {
+  ModelFacts old = ToyModel(), now = ToyModel();
+  old.weights_hash = std::string(64, 'c');
+  old.replaced = true;
+  EXPECT_EQ(FindModel({old, now}, "toy")->weights_hash, now.weights_hash);
+  EXPECT_EQ(FindModel({old, now}, "toy@cccccccc")->weights_hash, old.weights_hash);
+  EXPECT_EQ(FindModel({old}, "toy")->weights_hash, old.weights_hash) << "nothing else is known";
+}
+
 TEST_F(TwoTokenizersOfOneModel, TheNameAndTheWeightsAreRefusedWithTheTokenizers) {
   for (const char* typed : {"toy", "toy@aaaaaaaa"}) {
     EXPECT_THAT(ProblemsOf(With("model: '" + std::string(typed) + "'"), catalogue_),

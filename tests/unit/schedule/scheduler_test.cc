@@ -196,6 +196,20 @@ TEST_F(SchedulerTest, ATaskThatReadsTextGoesOnlyWhereItsTokenizerLiesBesideItsWe
   EXPECT_EQ(last_.model, "b");
 }
 
+TEST_F(SchedulerTest, WeightsThatWereExchangedUnderTheNameAreSaid) {
+  scheduler_.AddExperiment({10, Priority::kNormal, "ada", "C"});
+  scheduler_.SetTasks(10, {{1, 0, "slash_profile", "m", "h", 0}});
+  scheduler_.OpenSession({1, "w1", "i", "C", {{"x", "g"}, {"m", ""}}}, now_);
+  EXPECT_EQ(scheduler_.WhyWaiting(10, now_).sentence.find("with the weights"), std::string::npos)
+      << "they may be the right ones";
+  scheduler_.OpenSession({2, "w2", "i", "C", {{"m", "other"}}}, now_);
+  const Waiting waiting = scheduler_.WhyWaiting(10, now_);
+  EXPECT_TRUE(waiting.held_otherwise);
+  EXPECT_EQ(waiting.sentence,
+            "no connected worker holds model m with the weights that this experiment was planned with, h "
+            "(worker w2 has other under this name): put those files back, or cancel and submit again");
+}
+
 TEST_F(SchedulerTest, OfTwoDirectoriesThatServeTheOneThatTheTaskWasPlannedForIsTaken) {
   Experiment(10, {1, 2});  // for "m"
   scheduler_.OpenSession({1, "w1", "i", "C", {{"a", "h"}, {"m", "h"}, {"x", "h"}}}, now_);
