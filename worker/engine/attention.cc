@@ -21,14 +21,29 @@ at::Tensor Matrix(const at::Tensor& buffer, int64_t rows, int64_t columns) {
   return buffer.narrow(0, 0, rows * columns).view({rows, columns});
 }
 
-// out = a b, of matrices whose rows are contiguous; on the CPU in decoding's order.
-void Multiply(const at::Tensor& a, const at::Tensor& b, at::Tensor& out) {
-  if (!a.is_cpu()) {
-    at::mm_out(out, a, b);
+ConstFloatRows RowsOf(const at::Tensor& matrix) {
+  return {matrix.data_ptr<float>(), matrix.stride(0)};
+}
+
+// queries [rows, D] times keys [D, width]; on the CPU as decoding does.
+void MultiplyKeys(const at::Tensor& queries, const at::Tensor& keys, at::Tensor& logits) {
+  if (!queries.is_cpu()) {
+    at::mm_out(logits, queries, keys);
     return;
   }
-  RowsTimesMatrix({a.data_ptr<float>(), a.stride(0)}, a.size(0), a.size(1),
-                  {b.data_ptr<float>(), b.stride(0)}, b.size(1), {out.data_ptr<float>(), out.stride(0)});
+  RowsTimesMatrix(RowsOf(queries), queries.size(0), queries.size(1), RowsOf(keys), keys.size(1),
+                  {logits.data_ptr<float>(), logits.stride(0)});
+}
+
+// probabilities [rows, width] times values [width, D] of the positions from `first` on; as above.
+void MultiplyValues(const at::Tensor& probabilities, const at::Tensor& values, int64_t first,
+                    at::Tensor& outputs) {
+  if (!values.is_cpu()) {
+    at::mm_out(outputs, probabilities, values);
+    return;
+  }
+  RowsTimesMatrixInBlocks(RowsOf(probabilities), probabilities.size(0), probabilities.size(1), RowsOf(values),
+                          values.size(1), first, {outputs.data_ptr<float>(), outputs.stride(0)});
 }
 
 }  // namespace
@@ -61,7 +76,7 @@ void Attention::ReplaceOwn(const OwnKeys& own, int64_t group, int64_t first_row,
     const int64_t skipped = std::max<int64_t>(0, own.from[i] - first_row);  // these keep the group's bits
     at::Tensor head = logits.narrow(0, place * rows + skipped, rows - skipped);
     const at::Tensor keys = own.keys.select(0, static_cast<int64_t>(i)).narrow(1, first_key, width);
-    Multiply(packed.narrow(0, place * rows + skipped, rows - skipped), keys, head);
+    MultiplyKeys(packed.narrow(0, place * rows + skipped, rows - skipped), keys, head);
   }
 }
 
@@ -78,7 +93,7 @@ bool Attention::RunBlock(const Layer& layer, int64_t group, int64_t strip, int64
   at::Tensor packed = Matrix(scratch.queries, heads * rows, dims);
   packed.view({heads, rows, dims}).copy_(block);
   at::Tensor logits = Matrix(scratch.logits, heads * rows, width);
-  Multiply(packed, keys.select(0, group).narrow(1, first_key, width), logits);
+  MultiplyKeys(packed, keys.select(0, group).narrow(1, first_key, width), logits);
   if (layer.own_keys != nullptr) ReplaceOwn(*layer.own_keys, group, first_row, first_key, packed, logits);
 
   at::Tensor probabilities = logits.view({heads, rows, width});
@@ -89,7 +104,7 @@ bool Attention::RunBlock(const Layer& layer, int64_t group, int64_t strip, int64
   }
   if (layer.outputs) {
     at::Tensor outputs = Matrix(scratch.outputs, heads * rows, dims);
-    Multiply(logits, values.select(0, group).narrow(0, first_key, width), outputs);
+    MultiplyValues(logits, values.select(0, group).narrow(0, first_key, width), first_key, outputs);
     block.copy_(outputs.view({heads, rows, dims}));
   }
   return finite;

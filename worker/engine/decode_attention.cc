@@ -37,14 +37,15 @@ void LayerCache::AttendOnCpu(const at::Tensor& queries, at::Tensor& outputs, int
   const float* values = values_.data_ptr<float>();
   float* output = outputs.data_ptr<float>();
   const auto attend = [&](int64_t begin_item, int64_t end_item) {
-    std::vector<float> weights(static_cast<size_t>(n));
+    std::vector<float> weights(static_cast<size_t>(n)), block(static_cast<size_t>(dims));
     for (int64_t item = begin_item; item < end_item; ++item) {  // a row's KV head
       for (int64_t head = item * heads; head < (item + 1) * heads; ++head) {
         QueryTimesKeys(query + head * dims, keys + item * dims * capacity + first, dims, capacity, n,
                        weights.data());
         CappedSoftmaxRow(weights.data(), n, rule.scale, rule.soft_cap);
-        WeightsTimesValues(weights.data(), values + (item * capacity + first) * dims, dims, n,
-                           output + head * dims);
+        WeightedValues sum(dims, block.data(), output + head * dims);
+        sum.Add(weights.data(), values + (item * capacity + first) * dims, n, first);
+        sum.Finish();
       }
     }
   };
@@ -54,7 +55,7 @@ void LayerCache::AttendOnCpu(const at::Tensor& queries, at::Tensor& outputs, int
 
 at::Tensor LayerCache::Attend(const at::Tensor& queries, int64_t position, const AttentionRule& rule) const {
   if (!queries.is_cpu()) return AttendByOperators(queries, position, rule);
-  at::Tensor outputs = at::empty_like(queries);
+  at::Tensor outputs = at::zeros_like(queries);
   AttendOnCpu(queries, outputs, position, rule);
   return outputs;
 }

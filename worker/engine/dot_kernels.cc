@@ -9,6 +9,8 @@ namespace {
 
 constexpr int kDotLanes = 16;  // running sums of one result; fixed, as its order must not follow the vector
 
+constexpr int64_t kDotBlock = 512;  // numbers whose running sums are added to those of the blocks before
+
 struct Product {
   const float* x;
   int64_t rows, depth;
@@ -29,6 +31,14 @@ ROPELAB_INLINE void AddProducts(const float* x, int64_t x_stride, const float* w
     Load(x + r * x_stride, row);
     for (int c = 0; c < C; ++c) sums[r][c] += row * columns[c];
   }
+}
+
+template <typename Vector>
+ROPELAB_INLINE void AddTo(float* sums, const Vector& more) {
+  Vector all;
+  Load(sums, all);
+  all += more;
+  Store(all, sums);
 }
 
 // The last n < kDotLanes numbers of N rows, zeros after them.
@@ -69,15 +79,20 @@ template <typename Vector, int R, int C>
 ROPELAB_INLINE void Tile(const float* x, const float* weights, int64_t depth, float* out, int64_t stride) {
   constexpr int kWidth = sizeof(Vector) / sizeof(float);
   const int64_t whole = depth - depth % kDotLanes;
-  float lanes[R][C][kDotLanes], x_rest[R][kDotLanes] = {}, weight_rest[C][kDotLanes] = {};
+  float lanes[R][C][kDotLanes] = {}, x_rest[R][kDotLanes] = {}, weight_rest[C][kDotLanes] = {};
   CopyRest(x + whole, depth, depth - whole, x_rest);
   CopyRest(weights + whole, depth, depth - whole, weight_rest);
   for (int lane = 0; lane < kDotLanes; lane += kWidth) {
-    Vector sums[R][C] = {};
-    for (int64_t k = lane; k < whole; k += kDotLanes) AddProducts(x + k, depth, weights + k, depth, sums);
-    if (whole < depth) AddProducts(&x_rest[0][lane], kDotLanes, &weight_rest[0][lane], kDotLanes, sums);
-    for (int r = 0; r < R; ++r) {
-      for (int c = 0; c < C; ++c) Store(sums[r][c], &lanes[r][c][lane]);
+    for (int64_t first = 0; first == 0 || first < whole; first += kDotBlock) {
+      const int64_t end = std::min(whole, first + kDotBlock);
+      Vector sums[R][C] = {};
+      for (int64_t k = first + lane; k < end; k += kDotLanes)
+        AddProducts(x + k, depth, weights + k, depth, sums);
+      if (end == whole && whole < depth)
+        AddProducts(&x_rest[0][lane], kDotLanes, &weight_rest[0][lane], kDotLanes, sums);
+      for (int r = 0; r < R; ++r) {
+        for (int c = 0; c < C; ++c) AddTo(&lanes[r][c][lane], sums[r][c]);
+      }
     }
   }
   for (int r = 0; r < R; ++r) SumLanes(lanes[r], out + r * stride);

@@ -8,7 +8,8 @@
 namespace ropelab::engine {
 
 // out[r * stride + c] = sum over k of x[r * depth + k] * weights[c * depth + k], r in [0, rows), c in
-// [0, columns): running sums of k modulo 16 in ascending k, then halved pairwise, all in fp32.
+// [0, columns): running sums of k modulo 16 in ascending k for 512 k at a time, these added up, then halved
+// pairwise, all in fp32.
 void RowsTimesColumns(const float* x, int64_t rows, int64_t depth, const float* weights, int64_t columns,
                       float* out, int64_t stride);
 

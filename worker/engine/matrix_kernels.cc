@@ -3,17 +3,20 @@
 #include <algorithm>
 #include <cstring>
 
+#include "worker/engine/row_kernels.h"
 #include "worker/engine/vector_clones.h"
 
 namespace ropelab::engine {
 namespace {
 
 // A panel of b, copied together so that it stays in the first cache for all rows.
-constexpr int kPanelColumns = 64, kPanelDepth = 96;
+constexpr int kPanelColumns = 64, kPanelDepth = kSumBlock;
 
 struct Panel {
   alignas(64) float numbers[kPanelDepth][kPanelColumns];
   int depth, columns;
+  bool
+      block;  // its sum is taken by itself and then added to `out`; else its terms are added to `out` in turn
 };
 
 void CopyPanel(const float* b, int64_t stride, Panel& panel) {
@@ -26,9 +29,11 @@ template <typename Vector, int R, int C>
 ROPELAB_INLINE void AddTile(const float* a, int64_t stride, const Panel& panel, int column, float* out,
                             int64_t out_stride) {
   constexpr int kWidth = sizeof(Vector) / sizeof(float);
-  Vector sums[R][C];
-  for (int r = 0; r < R; ++r) {
-    for (int c = 0; c < C; ++c) Load(out + r * out_stride + c * kWidth, sums[r][c]);
+  Vector sums[R][C] = {};
+  if (!panel.block) {
+    for (int r = 0; r < R; ++r) {
+      for (int c = 0; c < C; ++c) Load(out + r * out_stride + c * kWidth, sums[r][c]);
+    }
   }
   for (int k = 0; k < panel.depth; ++k) {
     Vector b[C];
@@ -39,7 +44,15 @@ ROPELAB_INLINE void AddTile(const float* a, int64_t stride, const Panel& panel, 
     }
   }
   for (int r = 0; r < R; ++r) {
-    for (int c = 0; c < C; ++c) Store(sums[r][c], out + r * out_stride + c * kWidth);
+    for (int c = 0; c < C; ++c) {
+      float* to = out + r * out_stride + c * kWidth;
+      if (panel.block) {
+        Vector before;
+        Load(to, before);
+        sums[r][c] += before;
+      }
+      Store(sums[r][c], to);
+    }
   }
 }
 
@@ -93,20 +106,32 @@ void AddPanel(ConstFloatRows a, int64_t rows, const Panel& panel, FloatRows out)
 }
 #endif
 
-}  // namespace
-
-void RowsTimesMatrix(ConstFloatRows a, int64_t rows, int64_t depth, ConstFloatRows b, int64_t columns,
-                     FloatRows out) {
+// `ahead`: of how many positions the first block is short.
+void Multiply(ConstFloatRows a, int64_t rows, int64_t depth, ConstFloatRows b, int64_t columns, bool blocks,
+              int64_t ahead, FloatRows out) {
   for (int64_t r = 0; r < rows; ++r) std::fill_n(out.data + r * out.stride, columns, 0.0f);
   Panel panel;
-  for (int64_t k = 0; k < depth; k += kPanelDepth) {
-    panel.depth = static_cast<int>(std::min<int64_t>(kPanelDepth, depth - k));
+  panel.block = blocks;
+  for (int64_t k = 0; k < depth; k += panel.depth, ahead = 0) {
+    panel.depth = static_cast<int>(std::min<int64_t>(kPanelDepth - ahead, depth - k));
     for (int64_t j = 0; j < columns; j += kPanelColumns) {
       panel.columns = static_cast<int>(std::min<int64_t>(kPanelColumns, columns - j));
       CopyPanel(b.data + k * b.stride + j, b.stride, panel);
       AddPanel({a.data + k, a.stride}, rows, panel, {out.data + j, out.stride});
     }
   }
+}
+
+}  // namespace
+
+void RowsTimesMatrix(ConstFloatRows a, int64_t rows, int64_t depth, ConstFloatRows b, int64_t columns,
+                     FloatRows out) {
+  Multiply(a, rows, depth, b, columns, /*blocks=*/false, /*ahead=*/0, out);
+}
+
+void RowsTimesMatrixInBlocks(ConstFloatRows a, int64_t rows, int64_t depth, ConstFloatRows b, int64_t columns,
+                             int64_t first, FloatRows out) {
+  Multiply(a, rows, depth, b, columns, /*blocks=*/true, first % kSumBlock, out);
 }
 
 }  // namespace ropelab::engine

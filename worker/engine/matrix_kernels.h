@@ -18,8 +18,13 @@ struct ConstFloatRows {
 };
 
 // out[r][j] = sum over k of a[r][k] * b[k][j] in ascending k, r in [0, rows), k in [0, depth), j in
-// [0, columns), fp32. A result's bits depend on its own terms alone.
+// [0, columns), fp32: QueryTimesKeys of every row. A result's bits depend on its own terms alone.
 void RowsTimesMatrix(ConstFloatRows a, int64_t rows, int64_t depth, ConstFloatRows b, int64_t columns,
                      FloatRows out);
+
+// The same in blocks: k stands at position first + k; terms of kSumBlock positions are added up, then the
+// blocks' sums, as WeightedValues does for one row. Terms that are zero move no bit.
+void RowsTimesMatrixInBlocks(ConstFloatRows a, int64_t rows, int64_t depth, ConstFloatRows b, int64_t columns,
+                             int64_t first, FloatRows out);
 
 }  // namespace ropelab::engine

@@ -98,11 +98,15 @@ void AddElementwise(Digest& digest, at::Device device) {
   std::vector<float> logit_row(101), output(77);
   const at::Tensor cpu = x.cpu().contiguous();
   QueryTimesKeys(cpu.data_ptr<float>(), cpu.data_ptr<float>() + 77, 8, 101, 101, logit_row.data());
-  WeightsTimesValues(logit_row.data(), cpu.data_ptr<float>(), 77, 40, output.data());
+  std::vector<float> sum_block(77);
+  WeightedValues sum(77, sum_block.data(), output.data());
+  sum.Add(logit_row.data(), cpu.data_ptr<float>(), 40, 30);
+  sum.Finish();
   digest.Add(at::tensor(at::ArrayRef<float>(logit_row)));
   digest.Add(at::tensor(at::ArrayRef<float>(output)));
   std::vector<float> block(7 * 40);
-  RowsTimesMatrix({cpu.data_ptr<float>(), 77}, 7, 40, {cpu.data_ptr<float>(), 77}, 40, {block.data(), 40});
+  RowsTimesMatrixInBlocks({cpu.data_ptr<float>(), 77}, 7, 40, {cpu.data_ptr<float>(), 77}, 40, 30,
+                          {block.data(), 40});
   digest.Add(at::tensor(at::ArrayRef<float>(block)));
   // libm in double: rotary tables and draws.
   std::vector<double> values;

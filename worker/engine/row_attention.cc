@@ -74,6 +74,7 @@ at::Tensor RowAttention::AttendOnCpu(const at::Tensor& queries, int64_t index, c
   std::atomic<bool> all_finite{true};
   const auto attend = [&](int64_t begin, int64_t end) {
     std::vector<float> weights(static_cast<size_t>(seen.in_prompt + seen.generated));
+    std::vector<float> block(static_cast<size_t>(dims));
     for (int64_t item = begin; item < end; ++item) {  // a row's KV head
       const int64_t row = item / kv_heads_, group = item % kv_heads_;
       if (!live[row]) continue;
@@ -87,11 +88,11 @@ at::Tensor RowAttention::AttendOnCpu(const at::Tensor& queries, int64_t index, c
                        seen.generated, weights.data() + seen.in_prompt);
         if (!CappedSoftmaxRow(weights.data(), seen.in_prompt + seen.generated, rule.scale, rule.soft_cap))
           all_finite = false;
-        AddWeightsTimesValues(weights.data(), values + seen.first * dims, dims, seen.in_prompt,
-                              output + place);
-        AddWeightsTimesValues(weights.data() + seen.in_prompt,
-                              new_values + (item * capacity + seen.after) * dims, dims, seen.generated,
-                              output + place);
+        WeightedValues sum(dims, block.data(), output + place);
+        sum.Add(weights.data(), values + seen.first * dims, seen.in_prompt, seen.first);
+        sum.Add(weights.data() + seen.in_prompt, new_values + (item * capacity + seen.after) * dims,
+                seen.generated, tokens_ + seen.after);
+        sum.Finish();
       }
     }
   };

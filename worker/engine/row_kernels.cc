@@ -94,25 +94,32 @@ ROPELAB_VECTOR_CLONES void QueryTimesKeys(const float* query, const float* keys,
   }
 }
 
-ROPELAB_VECTOR_CLONES void WeightsTimesValues(const float* weights, const float* values, int64_t dims,
-                                              int64_t n, float* output) {
-  for (int64_t d = 0; d < dims; ++d) output[d] = 0;
+namespace {
+
+ROPELAB_VECTOR_CLONES void AddTerms(const float* weights, const float* values, int64_t dims, int64_t n,
+                                    float* sums) {
   for (int64_t t = 0; t < n; ++t) {
     const float w = weights[t];
     const float* row = values + t * dims;
 #pragma GCC ivdep
-    for (int64_t d = 0; d < dims; ++d) output[d] += w * row[d];
+    for (int64_t d = 0; d < dims; ++d) sums[d] += w * row[d];
   }
 }
 
-ROPELAB_VECTOR_CLONES void AddWeightsTimesValues(const float* weights, const float* values, int64_t dims,
-                                                 int64_t n, float* output) {
-  for (int64_t t = 0; t < n; ++t) {
-    const float w = weights[t];
-    const float* row = values + t * dims;
-#pragma GCC ivdep
-    for (int64_t d = 0; d < dims; ++d) output[d] += w * row[d];
+}  // namespace
+
+void WeightedValues::Add(const float* weights, const float* values, int64_t n, int64_t first) {
+  for (int64_t t = 0; t < n;) {
+    const int64_t part = std::min(n - t, kSumBlock - (first + t) % kSumBlock);
+    AddTerms(weights + t, values + t * dims_, dims_, part, block_);
+    t += part;
+    if ((first + t) % kSumBlock == 0) Finish();
   }
+}
+
+void WeightedValues::Finish() {
+  AddRow(block_, dims_, output_);
+  std::fill_n(block_, dims_, 0.0f);
 }
 
 }  // namespace ropelab::engine

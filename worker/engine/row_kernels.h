@@ -31,10 +31,23 @@ void AddRow(const float* row, int64_t n, float* sums);
 void QueryTimesKeys(const float* query, const float* keys, int64_t dims, int64_t stride, int64_t n,
                     float* logits);
 
-// output[d] = sum over t of weights[t] * values[t * dims + d], in ascending t.
-void WeightsTimesValues(const float* weights, const float* values, int64_t dims, int64_t n, float* output);
+// Positions whose terms are added up before their sum joins the others': a long sum's error grows with the
+// number of blocks and of a block's terms, not with their product.
+inline constexpr int64_t kSumBlock = 64;
 
-// output[d] += the same sum, term after term.
-void AddWeightsTimesValues(const float* weights, const float* values, int64_t dims, int64_t n, float* output);
+// The sum over positions of weight times values [dims], in blocks of kSumBlock positions.
+class WeightedValues {
+ public:
+  // output: [dims] zeros; the sum once Finish was called. block: scratch, [dims] zeros.
+  WeightedValues(int64_t dims, float* block, float* output) : dims_(dims), block_(block), output_(output) {}
+  // weights[t] * values[t * dims + d] of the positions first + t, t in [0, n), which follow the last ones.
+  void Add(const float* weights, const float* values, int64_t n, int64_t first);
+  void Finish();  // leaves `block` zero
+
+ private:
+  const int64_t dims_;
+  float* const block_;
+  float* const output_;
+};
 
 }  // namespace ropelab::engine

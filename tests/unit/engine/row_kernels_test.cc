@@ -82,11 +82,14 @@ TEST(SoftCapRow, SaysWhenALogitIsNotFinite) {
 
 TEST(DecodeKernels, EqualPlainLoops) {
   const std::vector<float> query = {1, 2}, keys = {1, 2, 3, 99, 10, 20, 30, 99};  // two dimensions, stride 4
-  std::vector<float> logits(3), output(2);
+  std::vector<float> logits(3), output(2), block(2);
   QueryTimesKeys(query.data(), keys.data(), 2, 4, 3, logits.data());
   EXPECT_EQ(logits, (std::vector<float>{21, 42, 63}));
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
-  WeightsTimesValues(logits.data(), values.data(), 2, 3, output.data());
+  WeightedValues sum(2, block.data(), output.data());
+  sum.Add(logits.data(), values.data(), 2, 62);  // up to the end of a block
+  sum.Add(logits.data() + 2, values.data() + 4, 1, 64);
+  sum.Finish();
   EXPECT_EQ(output, (std::vector<float>{21 + 126 + 315, 42 + 168 + 378}));
 }
 
