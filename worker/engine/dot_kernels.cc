@@ -20,7 +20,9 @@ struct Product {
   int64_t stride;
 };
 
-// sums[r][c] += x[r] * weights[c], of one vector's width.
+// sums[r][c] += x[r] * weights[c], of one vector's width. Where the processor fuses the two, every tile must:
+// a product that the compiler can take out of a loop is rounded by itself in one tile and not in another, so
+// none may stay the same from one round of a loop to the next, or it is added to zero.
 template <typename Vector, int R, int C>
 ROPELAB_INLINE void AddProducts(const float* x, int64_t x_stride, const float* weights, int64_t weight_stride,
                                 Vector (&sums)[R][C]) {
@@ -31,14 +33,6 @@ ROPELAB_INLINE void AddProducts(const float* x, int64_t x_stride, const float* w
     Load(x + r * x_stride, row);
     for (int c = 0; c < C; ++c) sums[r][c] += row * columns[c];
   }
-}
-
-template <typename Vector>
-ROPELAB_INLINE void AddTo(float* sums, const Vector& more) {
-  Vector all;
-  Load(sums, all);
-  all += more;
-  Store(all, sums);
 }
 
 // The last n < kDotLanes numbers of N rows, zeros after them.
@@ -74,6 +68,18 @@ ROPELAB_INLINE void SumLanes(const float (&lanes)[C][kDotLanes], float* out) {
   for (; c < C; ++c) out[c] = (four[c][0] + four[c][2]) + (four[c][1] + four[c][3]);
 }
 
+template <typename Vector, int R, int C>
+ROPELAB_INLINE void AddLanes(const Vector (&sums)[R][C], int lane, float (&lanes)[R][C][kDotLanes]) {
+  for (int r = 0; r < R; ++r) {
+    for (int c = 0; c < C; ++c) {
+      Vector all;
+      Load(&lanes[r][c][lane], all);
+      all += sums[r][c];
+      Store(all, &lanes[r][c][lane]);
+    }
+  }
+}
+
 // R x C results; a vector narrower than the lanes passes over the rows once for each share of them.
 template <typename Vector, int R, int C>
 ROPELAB_INLINE void Tile(const float* x, const float* weights, int64_t depth, float* out, int64_t stride) {
@@ -83,17 +89,17 @@ ROPELAB_INLINE void Tile(const float* x, const float* weights, int64_t depth, fl
   CopyRest(x + whole, depth, depth - whole, x_rest);
   CopyRest(weights + whole, depth, depth - whole, weight_rest);
   for (int lane = 0; lane < kDotLanes; lane += kWidth) {
-    for (int64_t first = 0; first == 0 || first < whole; first += kDotBlock) {
+    for (int64_t first = 0; first < whole; first += kDotBlock) {
       const int64_t end = std::min(whole, first + kDotBlock);
       Vector sums[R][C] = {};
       for (int64_t k = first + lane; k < end; k += kDotLanes)
         AddProducts(x + k, depth, weights + k, depth, sums);
-      if (end == whole && whole < depth)
-        AddProducts(&x_rest[0][lane], kDotLanes, &weight_rest[0][lane], kDotLanes, sums);
-      for (int r = 0; r < R; ++r) {
-        for (int c = 0; c < C; ++c) AddTo(&lanes[r][c][lane], sums[r][c]);
-      }
+      AddLanes(sums, lane, lanes);
     }
+    if (whole == depth) continue;
+    Vector sums[R][C] = {};
+    AddProducts(&x_rest[0][lane], kDotLanes, &weight_rest[0][lane], kDotLanes, sums);
+    AddLanes(sums, lane, lanes);
   }
   for (int r = 0; r < R; ++r) SumLanes(lanes[r], out + r * stride);
 }

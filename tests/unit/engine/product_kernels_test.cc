@@ -56,7 +56,10 @@ TEST(RowsTimesColumns, IsWithinTheRoundingsOfItsAdditions) {
 }
 
 TEST(RowsTimesColumns, ARowAndAColumnAloneHaveTheSameBits) {
-  for (const Size& s : kSizes) {
+  std::vector<Size> sizes = kSizes;
+  for (int64_t depth = 1; depth < 100; ++depth) sizes.push_back({5, depth, 5});
+  for (int64_t depth = 500; depth < 540; ++depth) sizes.push_back({9, depth, 7});
+  for (const Size& s : sizes) {
     const std::vector<float> x = Waves(s.rows * s.depth, 0.7), weights = Waves(s.columns * s.depth, 1.3);
     std::vector<float> out(static_cast<size_t>(s.rows * s.columns));
     RowsTimesColumns(x.data(), s.rows, s.depth, weights.data(), s.columns, out.data(), s.columns);
