@@ -68,12 +68,14 @@ ROPELAB_INLINE void SumLanes(const float (&lanes)[C][kDotLanes], float* out) {
   for (; c < C; ++c) out[c] = (four[c][0] + four[c][2]) + (four[c][1] + four[c][3]);
 }
 
+// `first`: there is nothing yet to add to.
 template <typename Vector, int R, int C>
-ROPELAB_INLINE void AddLanes(const Vector (&sums)[R][C], int lane, float (&lanes)[R][C][kDotLanes]) {
+ROPELAB_INLINE void AddLanes(const Vector (&sums)[R][C], bool first, int lane,
+                             float (&lanes)[R][C][kDotLanes]) {
   for (int r = 0; r < R; ++r) {
     for (int c = 0; c < C; ++c) {
-      Vector all;
-      Load(&lanes[r][c][lane], all);
+      Vector all = {};
+      if (!first) Load(&lanes[r][c][lane], all);
       all += sums[r][c];
       Store(all, &lanes[r][c][lane]);
     }
@@ -85,21 +87,21 @@ template <typename Vector, int R, int C>
 ROPELAB_INLINE void Tile(const float* x, const float* weights, int64_t depth, float* out, int64_t stride) {
   constexpr int kWidth = sizeof(Vector) / sizeof(float);
   const int64_t whole = depth - depth % kDotLanes;
-  float lanes[R][C][kDotLanes] = {}, x_rest[R][kDotLanes] = {}, weight_rest[C][kDotLanes] = {};
+  float lanes[R][C][kDotLanes], x_rest[R][kDotLanes] = {}, weight_rest[C][kDotLanes] = {};
   CopyRest(x + whole, depth, depth - whole, x_rest);
   CopyRest(weights + whole, depth, depth - whole, weight_rest);
   for (int lane = 0; lane < kDotLanes; lane += kWidth) {
-    for (int64_t first = 0; first < whole; first += kDotBlock) {
+    for (int64_t first = 0; first == 0 || first < whole; first += kDotBlock) {
       const int64_t end = std::min(whole, first + kDotBlock);
       Vector sums[R][C] = {};
       for (int64_t k = first + lane; k < end; k += kDotLanes)
         AddProducts(x + k, depth, weights + k, depth, sums);
-      AddLanes(sums, lane, lanes);
+      AddLanes(sums, first == 0, lane, lanes);
     }
     if (whole == depth) continue;
     Vector sums[R][C] = {};
     AddProducts(&x_rest[0][lane], kDotLanes, &weight_rest[0][lane], kDotLanes, sums);
-    AddLanes(sums, lane, lanes);
+    AddLanes(sums, false, lane, lanes);
   }
   for (int r = 0; r < R; ++r) SumLanes(lanes[r], out + r * stride);
 }
