@@ -79,7 +79,7 @@ ROPELAB_VECTOR_CLONES bool SoftCapRow(float* row, int64_t n, float scale, float 
 }
 
 ROPELAB_VECTOR_CLONES void AddRow(const float* row, int64_t n, float* sums) {
-#pragma GCC ivdep
+  ROPELAB_INDEPENDENT_ROUNDS
   for (int64_t i = 0; i < n; ++i) sums[i] += row[i];
 }
 
@@ -89,7 +89,7 @@ ROPELAB_VECTOR_CLONES void QueryTimesKeys(const float* query, const float* keys,
   for (int64_t d = 0; d < dims; ++d) {
     const float q = query[d];
     const float* row = keys + d * stride;
-#pragma GCC ivdep
+    ROPELAB_INDEPENDENT_ROUNDS
     for (int64_t t = 0; t < n; ++t) logits[t] += q * row[t];
   }
 }
@@ -101,7 +101,7 @@ ROPELAB_VECTOR_CLONES void AddTerms(const float* weights, const float* values, i
   for (int64_t t = 0; t < n; ++t) {
     const float w = weights[t];
     const float* row = values + t * dims;
-#pragma GCC ivdep
+    ROPELAB_INDEPENDENT_ROUNDS
     for (int64_t d = 0; d < dims; ++d) sums[d] += w * row[d];
   }
 }

@@ -9,6 +9,14 @@
 #define ROPELAB_HAS_CLONES 0
 #define ROPELAB_VECTOR_CLONES
 #endif
+// Before a loop whose rounds do not depend on each other, which the compiler cannot see.
+#if defined(__clang__)
+#define ROPELAB_INDEPENDENT_ROUNDS _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define ROPELAB_INDEPENDENT_ROUNDS _Pragma("GCC ivdep")
+#else
+#define ROPELAB_INDEPENDENT_ROUNDS
+#endif
 #define ROPELAB_INLINE inline __attribute__((always_inline))
 
 namespace ropelab::engine {
