@@ -206,6 +206,8 @@ std::string RenderProvenance(const v1::Provenance& provenance) {
                    {"STAGE", Align::kRight},
                    {"INDEX", Align::kRight},
                    {"KIND"},
+                   {"MODEL"},
+                   {"SEED"},
                    {"STATE"},
                    {"ATTEMPT", Align::kRight},
                    {"BY", Align::kRight},
@@ -219,7 +221,8 @@ std::string RenderProvenance(const v1::Provenance& provenance) {
   for (const v1::TaskProvenance& task : provenance.tasks()) {
     const auto add = [&](const v1::TaskAttempt& attempt) {
       tasks.AddRow({absl::StrCat(task.task()), absl::StrCat(task.stage()), absl::StrCat(task.index()),
-                    task.kind(), task.state(), Number(attempt.attempt()), by(attempt), attempt.outcome(),
+                    task.kind(), task.model(), absl::StrJoin(task.seeds(), " "), task.state(),
+                    Number(attempt.attempt()), by(attempt), attempt.outcome(),
                     HumanSeconds(static_cast<double>(attempt.device_milliseconds()) / 1000),
                     absl::StrCat(task.readings()), ShortHash(task.digest()), ShortHash(task.fed_ids_digest()),
                     task.reused() ? task.measured_for() : "", attempt.cause()});

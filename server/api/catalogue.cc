@@ -86,7 +86,6 @@ std::vector<experiments::ModelFacts> StoredCatalogue::Models() const {
     facts.bytes = known.bytes();
     facts.config = known.config();
     facts.problem = known.problem();
-    facts.replaced = store::HasNewWeights(rows_, row);
   }
   return models;
 }
@@ -99,13 +98,10 @@ std::string StoredCatalogue::ModelLines(const v1::ExperimentSpec& resolved) cons
   const std::vector<experiments::ModelFacts> known = Models();
   return absl::StrJoin(references, "\n", [&known](std::string* out, const std::string& typed) {
     const absl::StatusOr<experiments::ModelFacts> model = experiments::FindModel(known, typed);
-    // Resolution found it a moment ago, in this very catalogue. A name alone means the weights that workers
-    // hold now, which may not be the known ones.
+    // Resolution found it a moment ago, in this very catalogue.
     absl::StrAppend(
-        out,
-        FormatModelLine(model.ok() ? ModelLine{model->name, typed == model->name ? "" : model->weights_hash,
-                                               model->tokenizer_hash}
-                                   : ModelLine{typed, ""}));
+        out, FormatModelLine(model.ok() ? ModelLine{model->name, model->weights_hash, model->tokenizer_hash}
+                                        : ModelLine{typed, ""}));
   });
 }
 

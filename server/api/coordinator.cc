@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kMillisecond = 1'000'000;
 constexpr std::chrono::milliseconds kTick(100);
+constexpr int64_t kBusyCount = 500'000'000;  // ns between looks at which experiments have running tasks
 constexpr int64_t kStoreRetryNs = 500 * kMillisecond;
 constexpr int64_t kNoProgressNs = 600'000 * kMillisecond;
 
@@ -119,6 +120,16 @@ void CoordinatorImpl::Loop() {
   }
 }
 
+void CoordinatorImpl::CountBusyTime(int64_t now) {
+  const int64_t passed = busy_counted_ns_ == 0 ? 0 : now - busy_counted_ns_;
+  busy_counted_ns_ = now;
+  for (auto& [id, entry] : experiments_) {
+    if (entry.phase == LiveEntry::Phase::kMeasuring && scheduler_.RunningTasks(id) > 0) {
+      entry.busy_ns += passed;
+    }
+  }
+}
+
 void CoordinatorImpl::Tick() {
   const int64_t now = Now();
   while (!timers_.empty() && timers_.begin()->first <= now) {
@@ -133,6 +144,9 @@ void CoordinatorImpl::Tick() {
   }
   CloseSilentLinks(now);
   ExpireLeases(now);
+  if (now - busy_counted_ns_ >= kBusyCount) {
+    CountBusyTime(now);
+  }
   if (now >= next_gauges_ns_) {
     next_gauges_ns_ = now + 1000 * kMillisecond;
     UpdateGauges();

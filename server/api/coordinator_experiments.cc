@@ -217,9 +217,6 @@ void CoordinatorImpl::OnStageLoaded(int64_t id, int64_t stage, const std::vector
   }
   entry->stage = stage;
   entry->phase = LiveEntry::Phase::kMeasuring;
-  if (entry->measuring_since_ns == 0) {
-    entry->measuring_since_ns = Now();
-  }
   SetReason(*entry, "");
   scheduler_.SetTasks(id, unfinished);
   NotifyChanged(id);

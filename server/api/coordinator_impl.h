@@ -84,7 +84,8 @@ struct LiveEntry {
   int64_t stage = 0;
   bool ending = false;                                // its failure or cancel is on the way to the disk
   bool running = false;                               // state 'running' is, or is being, committed
-  int64_t measuring_since_ns = 0, finished_here = 0;  // for the rate
+  // For the rate: tasks finished, and the time in which some ran. What waits behind others has no speed.
+  int64_t finished_here = 0, busy_ns = 0;
 };
 
 // As placement sees a model that can be loaded.
@@ -116,6 +117,7 @@ class CoordinatorImpl : public Coordinator {
   // ---- coordinator.cc ----
   void Loop();
   void Tick();
+  void CountBusyTime(int64_t now);
   void Post(Mailbox::Closure closure) { mailbox_->Post(std::move(closure)); }
   bool RunAndWait(Mailbox::Closure closure);  // any thread; false once stopped
   void After(int64_t delay_ns, Mailbox::Closure closure);
@@ -156,7 +158,6 @@ class CoordinatorImpl : public Coordinator {
   // What was announced of the model that an experiment was resolved with; nullptr: nothing, or not its
   // weights hash yet.
   const v1::ModelAnnouncement* KnownModel(const ModelLine& wanted) const;
-  const v1::ModelAnnouncement* HeldModel(const ModelLine& wanted) const;
   std::string HeldOtherwise(const ModelLine& wanted) const;
   std::string LastSeen(const std::string& model) const;
 
@@ -239,7 +240,7 @@ class CoordinatorImpl : public Coordinator {
   };
   std::map<AckKey, int64_t> acknowledgements_;       // collected over one round, sent at its end
   std::multimap<int64_t, Mailbox::Closure> timers_;  // by monotonic ns
-  int64_t next_gauges_ns_ = 0;
+  int64_t next_gauges_ns_ = 0, busy_counted_ns_ = 0;
 
   Mutex subscriptions_mutex_;
   struct Subscription {

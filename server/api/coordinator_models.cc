@@ -71,21 +71,6 @@ const v1::ModelAnnouncement* CoordinatorImpl::KnownModel(const ModelLine& wanted
   return found;
 }
 
-// What a connected worker holds under this name, hashed and beside this tokenizer: the last that connected,
-// if several do.
-const v1::ModelAnnouncement* CoordinatorImpl::HeldModel(const ModelLine& wanted) const {
-  const v1::ModelAnnouncement* held = nullptr;
-  for (const auto& [id, link] : links_) {
-    const auto model = link.models.find(wanted.name);
-    if (link.state == schedule::SessionState::kActive && model != link.models.end() &&
-        !model->second.weights_hash().empty() && model->second.problem().empty() &&
-        (!wanted.tokenizer_hash.has_value() || model->second.tokenizer_hash() == *wanted.tokenizer_hash)) {
-      held = &model->second;
-    }
-  }
-  return held;
-}
-
 // Where a connected worker holds a model of this name beside another tokenizer than the one that the
 // experiment was resolved with: who, and what to do.
 std::string CoordinatorImpl::HeldOtherwise(const ModelLine& wanted) const {
@@ -158,8 +143,11 @@ void CoordinatorImpl::SettleModelsOf(LiveEntry& entry) {
   }
   bool all_known = true;
   for (ModelLine& model : entry.models) {
-    // What workers hold now goes before what the store remembers: weights may have been exchanged since.
-    const v1::ModelAnnouncement* known = model.weights_hash.empty() ? HeldModel(model) : KnownModel(model);
+    if (const v1::ModelAnnouncement* known = KnownModel(model); known != nullptr) {
+      model.weights_hash = known->weights_hash();
+      continue;
+    }
+    all_known = false;
     Link* asked = nullptr;
     std::string problem;
     for (auto& [id, link] : links_) {
@@ -171,14 +159,6 @@ void CoordinatorImpl::SettleModelsOf(LiveEntry& entry) {
                                ": ", failed->second);
       }
     }
-    if (known == nullptr && asked == nullptr) {
-      known = KnownModel(model);
-    }
-    if (known != nullptr) {
-      model.weights_hash = known->weights_hash();
-      continue;
-    }
-    all_known = false;
     if (asked != nullptr) {
       AskForHash(*asked, model.name);
       SetReason(entry,

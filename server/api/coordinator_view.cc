@@ -60,8 +60,8 @@ LiveExperiment CoordinatorImpl::Describe(int64_t experiment) {
   live.reason = WaitingReason(*entry, &label);
   live.tasks_running = scheduler_.RunningTasks(experiment);
   live.running_progress = scheduler_.RunningProgress(experiment);
-  if (entry->finished_here > 0) {
-    const double seconds = static_cast<double>(Now() - entry->measuring_since_ns) * 1e-9;
+  if (entry->finished_here > 0 && entry->busy_ns > 0) {
+    const double seconds = static_cast<double>(entry->busy_ns) * 1e-9;
     const double left = static_cast<double>(scheduler_.UnfinishedTasks(experiment)) - live.running_progress;
     live.seconds_left = seconds / static_cast<double>(entry->finished_here) * left;
   }

@@ -30,7 +30,7 @@ double SecondsLeft(const v1::Experiment& shown, const LiveExperiment& live, int6
   }
   const double measured = shown.tasks_done() - shown.tasks_reused() + live.running_progress;
   const double left = shown.tasks_total() - shown.tasks_done() - live.running_progress;
-  if (shown.started_microseconds() == 0 || measured <= 0 || now_us <= shown.started_microseconds()) {
+  if (live.tasks_running == 0 || shown.started_microseconds() == 0 || measured <= 0 || now_us <= shown.started_microseconds()) {
     return -1;
   }
   return std::max(0.0, left) * (now_us - shown.started_microseconds()) / 1e6 / measured;

@@ -1,5 +1,6 @@
 #include "server/api/experiment_service_provenance.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "common/status_macros.h"
 #include "common/version.h"
 #include "google/protobuf/text_format.h"
+#include "ropelab/v1/measurement.pb.h"
 #include "server/api/catalogue.h"
 #include "server/api/experiment_service_corpora.h"
 #include "server/api/experiment_service_describe.h"
@@ -87,6 +89,32 @@ absl::Status DescribeClasses(store::Connection& db, const std::set<std::string>&
   return absl::OkStatus();
 }
 
+// Every field `seed` of a measurement's parts, in the order of their fields, each value once.
+void AddSeeds(const google::protobuf::Message& message, v1::TaskProvenance& shown) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  const google::protobuf::FieldDescriptor* seed = message.GetDescriptor()->FindFieldByName("seed");
+  if (seed != nullptr && seed->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_UINT64) {
+    const uint64_t value = reflection.GetUInt64(message, seed);
+    if (std::find(shown.seeds().begin(), shown.seeds().end(), value) == shown.seeds().end()) {
+      shown.add_seeds(value);
+    }
+  }
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const google::protobuf::FieldDescriptor* field : fields) {
+    if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
+      continue;
+    }
+    if (!field->is_repeated()) {
+      AddSeeds(reflection.GetMessage(message, field), shown);
+      continue;
+    }
+    for (int i = 0; i < reflection.FieldSize(message, field); ++i) {
+      AddSeeds(reflection.GetRepeatedMessage(message, field, i), shown);
+    }
+  }
+}
+
 absl::StatusOr<v1::TaskProvenance> DescribeTask(store::Connection& db, const store::TaskRow& task,
                                                 int64_t experiment) {
   v1::TaskProvenance shown;
@@ -99,6 +127,12 @@ absl::StatusOr<v1::TaskProvenance> DescribeTask(store::Connection& db, const sto
   shown.set_digest(task.digest);
   shown.set_fed_ids_digest(task.fed_ids_digest);
   shown.set_readings(task.readings);
+  shown.set_model(task.model);
+  shown.set_weights_hash(task.weights_hash);
+  ROPELAB_ASSIGN_OR_RETURN(const std::string body, store::ShortMeasurementOf(db, task.id));
+  if (v1::Measurement measurement; measurement.ParseFromString(body)) {
+    AddSeeds(measurement, shown);
+  }
   shown.set_reused(task.measured_for != 0 && task.measured_for != experiment);
   if (shown.reused()) {
     shown.set_measured_for(ExperimentId(task.measured_for));

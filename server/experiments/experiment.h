@@ -33,7 +33,6 @@ struct ModelFacts {
   v1::ModelConfig config;
   std::string
       problem;  // why its directory cannot be loaded, as announced; a spec that names it is refused with this
-  bool replaced = false;  // its worker has other weights under the name now: meant only by its hash
 };
 
 // A registered corpus. Several may bear one name with different content; the last registered comes first.

@@ -92,8 +92,11 @@ Waiting Scheduler::NoModel(const Experiment& experiment, const TaskFacts& task) 
             task.model, /*held_otherwise=*/true};
   }
   for (const auto& [epoch, session] : sessions_) {
+    if (!wanted_class.empty() && session.facts.numerics_class != wanted_class) {
+      continue;
+    }
     for (const SessionModel& held : session.facts.models) {
-      if (held.name == task.model && !held.weights_hash.empty()) {
+      if (held.name == task.model && !held.weights_hash.empty() && held.weights_hash != needs.weights_hash) {
         return {Waiting::Kind::kNoModel,
                 absl::StrCat("no connected worker holds model ", task.model, " with the weights that this ",
                              "experiment was planned with, ", ShownHash(needs.weights_hash), " (worker ",

@@ -104,14 +104,6 @@ std::vector<ModelRow> WithoutReplaced(std::vector<ModelRow> models) {
   return standing;
 }
 
-bool HasNewWeights(const std::vector<ModelRow>& models, const ModelRow& row) {
-  return std::any_of(models.begin(), models.end(), [&](const ModelRow& by) {
-    return by.last_worker == row.last_worker && by.last_seen_us > row.last_seen_us &&
-           by.announcement.name() == row.announcement.name() && !by.announcement.weights_hash().empty() &&
-           by.announcement.weights_hash() != row.announcement.weights_hash();
-  });
-}
-
 absl::Status RecordWorker(Connection& db, const v1::Hello& hello, int64_t session_epoch, int64_t now_us) {
   const v1::NumericsClass& numerics = hello.numerics();
   const std::string ingredients = absl::StrJoin(numerics.ingredients(), "\n");

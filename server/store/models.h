@@ -28,9 +28,6 @@ absl::StatusOr<std::vector<ModelRow>> KnownModels(Connection& db);
 // greeting brings the row back.) What an experiment was planned with is found among all rows; what a new spec
 // may name, among these.
 std::vector<ModelRow> WithoutReplaced(std::vector<ModelRow> models);
-// Whether the worker that was the last to announce `row` has since announced other weights under its name: a
-// name alone does not mean the old ones any more.
-bool HasNewWeights(const std::vector<ModelRow>& models, const ModelRow& row);
 absl::Status RecordWorker(Connection& db, const v1::Hello& hello, int64_t session_epoch, int64_t now_us);
 // "Who did what": submit, cancel, drain, ... One line each.
 absl::Status RecordAudit(Connection& db, const std::string& user, const std::string& action,

@@ -81,6 +81,18 @@ absl::StatusOr<std::string> MeasurementOf(Connection& db, const ArtifactFiles& f
   return *measurement;
 }
 
+absl::StatusOr<std::string> ShortMeasurementOf(Connection& db, int64_t task) {
+  std::optional<std::string> body;
+  ROPELAB_RETURN_IF_ERROR(
+      db.Query("SELECT m.body FROM tasks t JOIN measurements m ON m.key = t.key WHERE t.id = ?", {task},
+               [&](const Row& row) {
+                 body = row.Bytes(0);
+                 return absl::OkStatus();
+               }));
+  if (!body) return NoSuchTask(task);
+  return *body;
+}
+
 absl::StatusOr<std::vector<int64_t>> PendingTasks(Connection& db, int64_t experiment) {
   std::vector<int64_t> tasks;
   std::unordered_set<int64_t> seen;

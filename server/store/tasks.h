@@ -34,6 +34,8 @@ absl::StatusOr<std::vector<TaskRow>> TasksOf(Connection& db, int64_t experiment,
 absl::StatusOr<TaskRow> GetTask(Connection& db, int64_t task);
 absl::StatusOr<std::string> MeasurementOf(Connection& db, const ArtifactFiles& files,
                                           int64_t task);  // serialized
+// The same where the row holds it; "" where it lies in a file, being too long.
+absl::StatusOr<std::string> ShortMeasurementOf(Connection& db, int64_t task);
 // Tasks of the experiment that may be granted: each once, in plan order.
 absl::StatusOr<std::vector<int64_t>> PendingTasks(Connection& db, int64_t experiment);
 // Unfinished experiments that want this task.

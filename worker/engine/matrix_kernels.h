@@ -23,7 +23,8 @@ void RowsTimesMatrix(ConstFloatRows a, int64_t rows, int64_t depth, ConstFloatRo
                      FloatRows out);
 
 // The same in blocks: k stands at position first + k; terms of kSumBlock positions are added up, then the
-// blocks' sums, as WeightedValues does for one row. Terms that are zero move no bit.
+// blocks' sums, as WeightedValues does for one row. Weights that are zero move no bit where the values are
+// finite.
 void RowsTimesMatrixInBlocks(ConstFloatRows a, int64_t rows, int64_t depth, ConstFloatRows b, int64_t columns,
                              int64_t first, FloatRows out);
 

@@ -44,8 +44,8 @@ struct ProductShape {
   int64_t rows, depth, columns;
 };
 constexpr std::array kShapes = {ProductShape{kBlockRows, 64, 300}, ProductShape{kBlockRows, 300, 64},
-                                ProductShape{kRowChunk, 96, 200}, ProductShape{kDecodeRows, 96, 200},
-                                ProductShape{kRowChunk, 17, 5}};
+                                ProductShape{kRowChunk, 96, 200},  ProductShape{kDecodeRows, 96, 200},
+                                ProductShape{kRowChunk, 17, 5},    ProductShape{kDecodeRows, 1100, 20}};
 
 // A projection of the engine, and BLAS's product, by which measurements compare vectors.
 at::Tensor BothProducts(const at::Tensor& x, const at::Tensor& weight) {

@@ -1,9 +1,10 @@
 // From a submit to a result: planning, grants, readings, stages, reuse.
 #include <atomic>
 
+#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "server/api/experiment_service_provenance.h"
 #include "server/store/models.h"
-
 #include "tests/unit/api/coordinator_fixture.h"
 
 namespace ropelab::api {
@@ -139,12 +140,31 @@ TEST_F(CoordinatorTest, WaitsForTheWeightsHashAndSaysSo) {
   EXPECT_TRUE(Reaches(experiment, "done"));
 }
 
-TEST_F(CoordinatorTest, ANameMeansTheWeightsThatWorkersHoldNow) {
+TEST_F(CoordinatorTest, ProvenanceSaysOfEachTaskWhichWeightsAndWhichSeed) {
+  FakeWorker worker = ConnectedWorker("w");
+  const int64_t experiment = Submit("r", 8, /*sampled=*/false, /*seed=*/7);
+  EXPECT_EQ(FinishUntilFinal(worker, experiment), 1);
+  ServiceContext context;
+  context.store = store_.get();
+  context.coordinator = coordinator_.get();
+  context.metrics = metrics_.get();
+  context.clock = &Clock::Real();
+  v1::ProvenanceRequest request;
+  request.set_id(absl::StrCat("e", experiment));
+  v1::Provenance provenance;
+  ASSERT_TRUE(GetProvenance(context, request, provenance).ok());
+  ASSERT_EQ(provenance.tasks_size(), 1);
+  EXPECT_EQ(provenance.tasks(0).model(), "tiny");
+  EXPECT_EQ(provenance.tasks(0).weights_hash(), "weights");
+  ASSERT_EQ(provenance.tasks(0).seeds_size(), 1);
+  EXPECT_EQ(provenance.tasks(0).seeds(0), 7u);
+  EXPECT_EQ(provenance.tasks(0).attempts(0).worker(), "w");
+}
+
+TEST_F(CoordinatorTest, AnExperimentWaitsForItsWeightsWhenOthersCameAndSaysSo) {
   {
     FakeWorker before = ConnectedWorker("w");
-    const int64_t experiment = Submit("before", 8);
-    EXPECT_EQ(FinishUntilFinal(before, experiment), 1);
-    EXPECT_EQ(Row(experiment).models, "tiny@weights+");
+    EXPECT_EQ(FinishUntilFinal(before, Submit("before", 8)), 1);
     before.Disconnect();
   }
   // Its files were exchanged while it was away, and are not hashed yet.
@@ -152,16 +172,15 @@ TEST_F(CoordinatorTest, ANameMeansTheWeightsThatWorkersHoldNow) {
   worker.knows_weights = false;
   worker.Connect();
   worker.Welcomed();
-  const int64_t experiment = Submit("after", 8);
+  const int64_t experiment = Submit("after", 16);
   ASSERT_TRUE(worker.link().Next(v1::ServerMessage::kHashRequest).has_value());
-  EXPECT_EQ(coordinator_->Live(experiment).reason, "hashing weights of tiny on worker w");
   worker.TellsHash("tiny", "new weights");
-  EXPECT_EQ(FinishUntilFinal(worker, experiment), 1) << "what was measured of the old weights is another's";
-  EXPECT_EQ(Row(experiment).models, "tiny@new weights+");
-  // The name is not ambiguous: nobody else was seen with the old weights.
-  const int64_t again = Submit("again", 8);
-  EXPECT_TRUE(Reaches(again, "done")) << "all of it was measured already";
-  EXPECT_EQ(Row(again).models, "tiny@new weights+");
+  EXPECT_TRUE(Eventually([&] {
+    return coordinator_->Live(experiment).reason ==
+           "no connected worker holds model tiny with the weights that this experiment was planned with, "
+           "weights (worker w has new weights under this name): put those files back, or cancel and submit "
+           "again";
+  })) << coordinator_->Live(experiment).reason;
 }
 
 TEST_F(CoordinatorTest, ATaskThatNeedsATokenizerAloneRunsWhereSuchAOneIs) {

@@ -145,6 +145,8 @@ TEST(DescribeExperiment, TimeLeftIsWorkLeftAtTheRateOfWhatWasMeasured) {
   EXPECT_DOUBLE_EQ(shown.seconds_left(), 50);
   EXPECT_DOUBLE_EQ(shown.progress(), 0.5);
   EXPECT_EQ(shown.tasks_running(), 2);
+  live.tasks_running = 0;  // behind others: no speed is known
+  EXPECT_LT(DescribeExperiment(row, counts, live, 31'000'000).seconds_left(), 0);
 }
 
 }  // namespace

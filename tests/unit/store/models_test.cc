@@ -109,26 +109,6 @@ TEST_F(ModelsTest, ATokenizerThatItsOwnWorkerExchangedIsReplacedOnceNobodyElseHo
   EXPECT_EQ(Known().size(), 2u) << "an experiment may have been planned with t";
 }
 
-TEST_F(ModelsTest, WeightsThatTheirOwnWorkerExchangedAreOldOnceNobodyElseHoldsThem) {
-  const auto old = [&] {
-    std::vector<std::string> hashes;
-    const std::vector<ModelRow> known = Known();
-    for (const ModelRow& row : known) {
-      if (HasNewWeights(known, row)) hashes.push_back(row.announcement.weights_hash());
-    }
-    return hashes;
-  };
-  Record("h", "w1", 1, "c", "t");
-  Record("h", "w2", 2, "c", "t");
-  Record("i", "w1", 3, "d", "t");
-  EXPECT_THAT(old(), ElementsAre()) << "w2 was the last to hold h";
-  Record("i", "w2", 4, "d", "t");
-  EXPECT_THAT(old(), ElementsAre("h"));
-  EXPECT_EQ(WithoutReplaced(Known()).size(), 2u) << "its hash still names it";
-  Record("h", "w3", 5, "c", "t");
-  EXPECT_THAT(old(), ElementsAre()) << "w3 has them";
-}
-
 TEST_F(ModelsTest, AVerificationIsOfTheWeightsWhateverTokenizerLiesBesideThem) {
   v1::ModelAnnouncement announcement;
   announcement.set_name("tiny");
