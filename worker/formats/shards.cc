@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
@@ -27,11 +28,18 @@ bool IsPlainName(const std::string& name) {
 
 }  // namespace
 
-absl::StatusOr<ShardList> FindShards(const std::string& directory) {
+std::string CheckpointFile(const std::string& directory) {
   const std::filesystem::path root(directory);
   std::error_code error;
-  if (std::filesystem::exists(root / kSingleFile, error)) return ShardList{{kSingleFile}, {}};
-  const std::string index = (root / kIndexFile).string();
+  for (const char* name : {kSingleFile, kIndexFile}) {
+    if (std::filesystem::exists(root / name, error)) return name;
+  }
+  return "";
+}
+
+absl::StatusOr<ShardList> FindShards(const std::string& directory) {
+  if (CheckpointFile(directory) == kSingleFile) return ShardList{{kSingleFile}, {}};
+  const std::string index = (std::filesystem::path(directory) / kIndexFile).string();
   const absl::StatusOr<nlohmann::json> json = ReadJsonObject(index, kMaxIndexBytes);
   if (absl::IsNotFound(json.status())) {
     return absl::NotFoundError(absl::StrCat(directory, ": holds neither ", kSingleFile, " nor ", kIndexFile,

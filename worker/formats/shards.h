@@ -15,6 +15,10 @@ struct ShardList {
   std::map<std::string, std::string> placed;  // tensor -> file as the index says; empty without an index
 };
 
+// The name of what says where a directory's tensors are: model.safetensors where it exists, else
+// model.safetensors.index.json; "" without either.
+std::string CheckpointFile(const std::string& directory);
+
 // model.safetensors where it exists, else what model.safetensors.index.json names. NotFound when there is
 // neither; InvalidArgument for an index that is malformed or names a file outside the directory.
 absl::StatusOr<ShardList> FindShards(const std::string& directory);

@@ -13,6 +13,7 @@
 #include "worker/formats/checkpoint.h"
 #include "worker/formats/families.h"
 #include "worker/formats/mapped_pages.h"
+#include "worker/model/check_headers.h"
 #include "worker/model/int8_weights.h"
 #include "worker/model/loaded_model.h"
 #include "worker/model/tensor_reader.h"
@@ -39,25 +40,13 @@ absl::Status CheckMemory(const std::string& directory, int64_t bytes, int64_t li
       static_cast<double>(limit) / (1 << 30), dtype == at::kFloat ? " or use a 16-bit dtype or int8" : ""));
 }
 
-// Some tools keep only lm_head of the two tied names.
-formats::WeightNames NamesIn(const formats::Checkpoint& checkpoint, const formats::ModelConfig& config,
-                             formats::WeightNames names) {
-  if (config.tied_embeddings && checkpoint.Find(names.embedding) == nullptr &&
-      checkpoint.Find(names.lm_head) != nullptr) {
-    names.embedding = names.lm_head;
-  }
-  return names;
-}
-
-// Both names of a tied matrix may be stored. Where they differ, transformers 4 computes with the embedding
-// and transformers 5 with lm_head: nobody can say which model this is.
-absl::Status CheckTiedNames(const formats::Checkpoint& checkpoint, const std::string& directory,
+// What CheckHeaders leaves of a tied matrix that is stored under both names: its bytes.
+absl::Status CheckTiedBytes(const formats::Checkpoint& checkpoint, const std::string& directory,
                             const formats::ModelConfig& config, const formats::WeightNames& names) {
   const formats::TensorEntry* embedding = checkpoint.Find(names.embedding);
   const formats::TensorEntry* output = checkpoint.Find(names.lm_head);
-  if (!config.tied_embeddings || embedding == nullptr || output == nullptr || embedding == output)
-    return absl::OkStatus();
-  bool equal = embedding->dtype == output->dtype && embedding->shape == output->shape;
+  if (!config.tied_embeddings || output == nullptr || embedding == output) return absl::OkStatus();
+  bool equal = true;
   for (size_t at = 0; equal && at < output->bytes.size(); at += formats::kMappedChunk) {
     const std::string_view left = embedding->bytes.substr(at, formats::kMappedChunk);
     const std::string_view right = output->bytes.substr(at, formats::kMappedChunk);
@@ -65,13 +54,7 @@ absl::Status CheckTiedNames(const formats::Checkpoint& checkpoint, const std::st
     formats::GiveBackPages(left);
     formats::GiveBackPages(right);
   }
-  if (equal) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      (std::filesystem::path(directory) / output->file).string(), ": tensor ", output->name, " differs from ",
-      embedding->name,
-      ", which tie_word_embeddings (true in config.json, or by the family's default) says it is; set it to "
-      "false to compute with both, or leave ",
-      output->name, " out"));
+  return equal ? absl::OkStatus() : TiedNamesDiffer(directory, *embedding, *output);
 }
 
 absl::Status ReadSlot(const WeightSlot& slot, const formats::TensorEntry& entry,
@@ -113,6 +96,7 @@ absl::Status ReadWeights(const std::shared_ptr<const formats::Checkpoint>& check
 struct Opened {
   std::shared_ptr<LoadedModel> model = std::make_shared<LoadedModel>();
   std::shared_ptr<const formats::Checkpoint> checkpoint;
+  formats::WeightNames names;
   std::vector<WeightSlot> slots;  // within model->weights
 };
 
@@ -123,12 +107,11 @@ absl::StatusOr<Opened> OpenModel(const std::string& directory, at::ScalarType dt
   model.directory = directory;
   model.dtype = dtype == kInt8Weights ? at::kFloat : dtype;
   ROPELAB_ASSIGN_OR_RETURN(model.config, formats::ReadConfig(directory));
-  const formats::Family* family = formats::FindFamily(model.config.family);
   ROPELAB_ASSIGN_OR_RETURN(formats::Checkpoint checkpoint, formats::Checkpoint::Open(directory));
   opened.checkpoint = std::make_shared<const formats::Checkpoint>(std::move(checkpoint));
-  const formats::WeightNames names = NamesIn(*opened.checkpoint, model.config, family->names);
-  opened.slots = WeightSlots(model.config, names, &model.weights);
-  ROPELAB_RETURN_IF_ERROR(CheckTensors(*opened.checkpoint, directory, model.config, names, opened.slots));
+  ROPELAB_RETURN_IF_ERROR(CheckHeaders(*opened.checkpoint, directory, model.config));
+  opened.names = StoredNames(*opened.checkpoint, model.config);
+  opened.slots = WeightSlots(model.config, opened.names, &model.weights);
   model.bytes = SlotBytes(opened.slots, dtype);
   return opened;
 }
@@ -140,8 +123,7 @@ absl::StatusOr<std::shared_ptr<const LoadedModel>> Load(const std::string& direc
   LoadedModel& model = *opened.model;
   model.device = device;
   ROPELAB_RETURN_IF_ERROR(CheckMemory(directory, model.bytes, memory_limit, dtype));
-  const formats::WeightNames& names = formats::FindFamily(model.config.family)->names;
-  ROPELAB_RETURN_IF_ERROR(CheckTiedNames(*opened.checkpoint, directory, model.config, names));
+  ROPELAB_RETURN_IF_ERROR(CheckTiedBytes(*opened.checkpoint, directory, model.config, opened.names));
   ROPELAB_RETURN_IF_ERROR(ReadWeights(opened.checkpoint, opened.slots, dtype, &model, progress));
   if (model.config.tied_embeddings) model.weights.lm_head = model.weights.embedding;
   model.inv_freq = formats::InverseFrequencies(model.config);

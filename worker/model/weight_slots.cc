@@ -1,34 +1,14 @@
 #include "worker/model/weight_slots.h"
 
-#include <filesystem>
-#include <optional>
 #include <string_view>
-#include <unordered_set>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "worker/model/tensor_reader.h"
 
 namespace ropelab::model {
 namespace {
 
 std::string Joined(std::string_view prefix, std::string_view name, std::string_view suffix = "") {
   return std::string(prefix).append(name).append(suffix);
-}
-
-std::string ShapeText(const std::vector<int64_t>& shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
-}
-
-bool IsIgnored(const std::string& name, const formats::ModelConfig& config,
-               const formats::WeightNames& names) {
-  // A tied checkpoint may store the shared matrix under both names.
-  if (config.tied_embeddings && name == names.lm_head) return true;
-  for (const std::string_view suffix : names.ignored_suffixes) {
-    if (name.size() >= suffix.size() && std::string_view(name).substr(name.size() - suffix.size()) == suffix)
-      return true;
-  }
-  return false;
 }
 
 }  // namespace
@@ -89,41 +69,6 @@ int64_t SlotBytes(const std::vector<WeightSlot>& slots, at::ScalarType dtype) {
     bytes += int8 && slot.scale != nullptr ? elements + slot.shape[0] * wide : elements * wide;
   }
   return bytes;
-}
-
-absl::Status CheckTensors(const formats::Checkpoint& checkpoint, const std::string& directory,
-                          const formats::ModelConfig& config, const formats::WeightNames& names,
-                          const std::vector<WeightSlot>& slots) {
-  std::unordered_set<std::string> wanted;
-  for (const WeightSlot& slot : slots) {
-    wanted.insert(slot.name);
-    const formats::TensorEntry* entry = checkpoint.Find(slot.name);
-    if (entry == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(directory, ": tensor ", slot.name, " of shape ", ShapeText(slot.shape),
-                       " is missing; config.json calls for it: copy the checkpoint again"));
-    }
-    const std::string where =
-        absl::StrCat((std::filesystem::path(directory) / entry->file).string(), ": tensor ", slot.name);
-    if (entry->shape != slot.shape) {
-      return absl::InvalidArgumentError(absl::StrCat(where, " has shape ", ShapeText(entry->shape),
-                                                     ", config.json calls for ", ShapeText(slot.shape),
-                                                     "; the two belong to different models"));
-    }
-    if (!StoredType(entry->dtype).has_value()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, " is stored as ", entry->dtype,
-                       "; weights are read from F32, BF16 and F16: convert the checkpoint"));
-    }
-  }
-  for (const formats::TensorEntry& entry : checkpoint.tensors()) {
-    if (wanted.count(entry.name) > 0 || IsIgnored(entry.name, config, names)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat((std::filesystem::path(directory) / entry.file).string(), ": tensor ", entry.name,
-                     " has no place in a ", config.family, " of ", config.layers,
-                     " layers as config.json describes it; leaving it out would compute another model"));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace ropelab::model

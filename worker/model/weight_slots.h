@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "worker/formats/checkpoint.h"
 #include "worker/formats/families.h"
 #include "worker/model/loaded_model.h"
 
@@ -27,12 +25,5 @@ std::vector<WeightSlot> WeightSlots(const formats::ModelConfig& config, const fo
 
 // Bytes of all slots in `dtype`; in kInt8Weights a projection takes a byte an element and 4 a row.
 int64_t SlotBytes(const std::vector<WeightSlot>& slots, at::ScalarType dtype);
-
-// Compares the checkpoint with the slots before anything is read: missing, wrong shape, a dtype that is no
-// float of 16 or 32 bits, or a tensor that the config does not account for (a bias or a layer that would
-// silently be left out).
-absl::Status CheckTensors(const formats::Checkpoint& checkpoint, const std::string& directory,
-                          const formats::ModelConfig& config, const formats::WeightNames& names,
-                          const std::vector<WeightSlot>& slots);
 
 }  // namespace ropelab::model

@@ -14,7 +14,9 @@
 #include "common/status_macros.h"
 #include "spdlog/spdlog.h"
 #include "worker/formats/checkpoint.h"
+#include "worker/formats/shards.h"
 #include "worker/formats/tokenizer/tokenizer.h"
+#include "worker/model/check_headers.h"
 #include "worker/session/config_message.h"
 #include "worker/session/verification.h"
 
@@ -35,6 +37,15 @@ void WarnOnce(const std::string& message) {
 
 void WarnUnusable(const std::string& name, const std::string& problem) {
   WarnOnce(absl::StrCat("model ", name, " cannot be used: ", problem));
+}
+
+// Not announced: a training's state and an optimizer's are stored in the same way, and are no models.
+void WarnWithoutConfig(const fs::path& folder) {
+  const std::string weights = formats::CheckpointFile(folder.string());
+  if (weights.empty()) return;
+  WarnOnce(absl::StrCat(Printable(folder.string(), kProblemBytes), ": config.json is missing beside ",
+                        weights,
+                        ", so that no model is announced; where it is one, copy its config.json there"));
 }
 
 // A tokenizer takes its time to read and says the same for the same bytes, whose hash is `hash`. No value:
@@ -76,7 +87,7 @@ absl::Status Fill(const FoundModel& model, v1::ModelAnnouncement& announcement) 
   *announcement.mutable_config() = ToMessage(config, tokenizer.has_value() ? &*tokenizer : nullptr);
   ROPELAB_ASSIGN_OR_RETURN(const formats::Checkpoint checkpoint, formats::Checkpoint::Open(model.directory));
   announcement.set_bytes(checkpoint.bytes());
-  return absl::OkStatus();
+  return model::CheckHeaders(checkpoint, model.directory, config);
 }
 
 }  // namespace
@@ -94,7 +105,10 @@ absl::StatusOr<std::vector<FoundModel>> FindModels(const std::vector<std::string
       if (error) break;
       const fs::path path = entries->path();
       std::error_code unreadable;
-      if (!fs::exists(path / "config.json", unreadable)) continue;
+      if (!fs::exists(path / "config.json", unreadable)) {
+        WarnWithoutConfig(path);
+        continue;
+      }
       const std::string name = path.filename().string();
       if (!IsPlainText(name)) {
         WarnUnusable(

@@ -15,7 +15,8 @@ struct FoundModel {
 };
 
 // Directories with a config.json directly under the roots, sorted by name. A name under two roots belongs to
-// the first root; the other is left out with a warning. A root that cannot be read is INVALID_ARGUMENT.
+// the first root; the other is left out with a warning, as is a directory with weights and no config.json. A
+// root that cannot be read is INVALID_ARGUMENT.
 absl::StatusOr<std::vector<FoundModel>> FindModels(const std::vector<std::string>& roots);
 // The models' names and their files' stamps, and those of the parity gate's reports under `cache_dir`,
 // without reading a weight: differs when announcements would.
@@ -26,8 +27,9 @@ std::string NoModelsAdvice(const std::vector<std::string>& roots);
 absl::StatusOr<FoundModel> FindModel(const std::vector<std::string>& roots, const std::string& name);
 
 // Everything but the weights' bytes is read here; a weights hash that `cache_dir` knows for the files as they
-// are is announced, an unknown one is left to be asked for. What does not parse is announced with its
-// problem; a tokenizer that does not is warned of, and the model announced without one.
+// are is announced, an unknown one is left to be asked for. What does not parse, or lacks a tensor that
+// loading would ask for (model::CheckHeaders), is announced with its problem; a tokenizer that does not parse
+// is warned of, and the model announced without one.
 v1::ModelAnnouncement Announce(const FoundModel& model, const std::string& cache_dir);
 
 }  // namespace ropelab::session

@@ -159,6 +159,15 @@ TEST(LoadModel, RefusesTwoTiedMatricesThatDiffer) {
   }
 }
 
+TEST(ModelBytes, RefusesTwoTiedMatricesOfTwoShapes) {
+  TemporaryDirectory directory;
+  std::vector<formats::NamedTensor> tensors = TinyTensors();
+  tensors.push_back(Floats("lm_head.weight", {2, 2}, 1));
+  WriteTiny(directory, tensors);
+  EXPECT_THAT(std::string(ModelBytes(directory.path(), at::kFloat).status().message()),
+              HasSubstr("tensor lm_head.weight differs from model.embed_tokens.weight"));
+}
+
 TEST(LoadModel, RoundsToTheWantedDtype) {
   TemporaryDirectory directory;
   std::vector<formats::NamedTensor> tensors = TinyTensors();

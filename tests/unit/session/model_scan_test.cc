@@ -2,15 +2,25 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <sstream>
 
 #include "tests/unit/formats/temporary_directory.h"
 #include "worker/formats/plant.h"
+#include "worker/model/loaded_model.h"
 #include "worker/session/verification.h"
 
 namespace ropelab::session {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(NoModelsAdvice, NamesARootThatIsItselfAModel) {
   const ropelab::unit::TemporaryDirectory place;
@@ -64,6 +74,46 @@ TEST(Announce, ServesTokenIdsWhereTheTokenizerCannotBeRead) {
   EXPECT_EQ(announcement.problem(), "");
   EXPECT_FALSE(announcement.config().has_tokenizer());
   EXPECT_EQ(announcement.config().vocabulary(), 256);
+}
+
+TEST(Announce, SaysOfAMissingTensorWhatLoadingWouldSay) {
+  const ropelab::unit::TemporaryDirectory place;
+  const FoundModel model = Planted(place);
+  std::ifstream in(place.File("planted/config.json"));
+  std::string config((std::istreambuf_iterator<char>(in)), {});
+  const std::string one = R"("num_hidden_layers": 1)";
+  ASSERT_THAT(config, HasSubstr(one));
+  place.Write("planted/config.json",
+              config.replace(config.find(one), one.size(), R"("num_hidden_layers": 2)"));
+  const v1::ModelAnnouncement announcement = Announce(model, "");
+  EXPECT_THAT(announcement.problem(), HasSubstr("tensor model.layers.1.input_layernorm.weight"));
+  EXPECT_EQ(announcement.problem(), model::ModelBytes(model.directory, at::kFloat).status().message());
+}
+
+// What a worker that looks at the models under `root` says in its log.
+std::string LogOfFinding(const std::string& root, size_t models) {
+  std::ostringstream log;
+  const auto before = spdlog::default_logger();
+  spdlog::set_default_logger(
+      std::make_shared<spdlog::logger>("scan", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  const auto found = FindModels({root});
+  spdlog::set_default_logger(before);
+  EXPECT_TRUE(found.ok() && found->size() == models) << found.status();
+  return log.str();
+}
+
+TEST(FindModels, WarnsOnceOfWeightsWithoutAConfig) {
+  const ropelab::unit::TemporaryDirectory place;
+  Planted(place);
+  for (const char* folder : {"single", "sharded", "empty"})
+    std::filesystem::create_directory(place.File(folder));
+  place.Write("single/model.safetensors", "");
+  place.Write("sharded/model.safetensors.index.json", "{}");
+  const std::string log = LogOfFinding(place.path(), 1);
+  EXPECT_THAT(log, HasSubstr("single: config.json is missing beside model.safetensors,"));
+  EXPECT_THAT(log, HasSubstr("sharded: config.json is missing beside model.safetensors.index.json,"));
+  EXPECT_THAT(log, Not(HasSubstr("empty")));
+  EXPECT_EQ(LogOfFinding(place.path(), 1), "");
 }
 
 TEST(ModelsStamp, DiffersWhenTheParityGateHasReported) {
