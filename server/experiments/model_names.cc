@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/nearest_name.h"
 
 namespace ropelab::experiments {
 namespace {
@@ -53,10 +54,16 @@ absl::Status UnknownName(const std::string& typed, const std::vector<ModelFacts>
   }
   std::vector<std::string> shown(names.begin(), names.end());
   const size_t more = shown.size() > kNamesShown ? shown.size() - kNamesShown : 0;
+  // A hash is no part of the name; a name with an @ of its own is rare enough to do without the hint.
+  const std::string nearest = NearestName(typed.substr(0, typed.find('@')), shown);
   shown.resize(shown.size() - more);
+  const std::string unknown = typed.empty() ? "" : "no worker ever announced a model of this name";
   return absl::NotFoundError(absl::StrCat(
-      typed.empty() ? "" : "no worker ever announced a model of this name; ",
-      "known: ", absl::StrJoin(shown, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "",
+      unknown,
+      !nearest.empty()  ? absl::StrCat(". Is \"", nearest, "\" meant? Known: ")
+      : unknown.empty() ? "known: "
+                        : "; known: ",
+      absl::StrJoin(shown, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "",
       "; a worker looks through its folders every few seconds, so wait a moment after adding one"));
 }
 
@@ -75,12 +82,23 @@ std::string Written(const ModelFacts& model, const std::vector<ModelFacts>& name
                             : absl::StrCat(of_weights, "@", tokenizer);
 }
 
-absl::Status Ambiguous(const std::vector<ModelFacts>& found) {
-  std::vector<std::string> choices;
+// "toy@aaaaaaaaaaaaaaaa, toy@cccccccccccccccc"
+std::string Choices(const std::vector<ModelFacts>& found) {
+  std::set<std::string> choices;
   for (const ModelFacts& model : found) {
-    choices.push_back(Written(model, found));
+    choices.insert(Written(model, found));
   }
-  std::sort(choices.begin(), choices.end());
+  return absl::StrJoin(choices, ", ");
+}
+
+absl::Status UnknownHash(const std::vector<std::string>& hashes, const std::vector<ModelFacts>& found) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("no checkpoint of the name has ",
+                   hashes.size() > 1 ? "hashes that begin with " : "a hash that begins with ",
+                   absl::StrJoin(hashes, " and "), "; there is ", Choices(found)));
+}
+
+absl::Status Ambiguous(const std::vector<ModelFacts>& found) {
   const bool same_weights =
       found.size() > 1 && std::all_of(found.begin(), found.end(), [&](const ModelFacts& model) {
         return HashOf(model) == HashOf(found[0]);
@@ -89,7 +107,7 @@ absl::Status Ambiguous(const std::vector<ModelFacts>& found) {
       same_weights ? "workers hold the checkpoint of this name with different tokenizers; put the same "
                      "tokenizer.json into all its directories, or say which: "
                    : "the name stands for several checkpoints; say which: ",
-      absl::StrJoin(choices, ", ")));
+      Choices(found)));
 }
 
 bool IsHex(const std::string& text) {
@@ -130,13 +148,6 @@ absl::StatusOr<ModelFacts> FindModel(const std::vector<ModelFacts>& known, const
     return UnknownName(typed, known);
   }
   std::vector<ModelFacts> meant = found;
-  const bool some_stand =
-      std::any_of(found.begin(), found.end(), [](const ModelFacts& m) { return !m.replaced; });
-  if (hashes.empty() && some_stand) {
-    meant.erase(
-        std::remove_if(meant.begin(), meant.end(), [](const ModelFacts& model) { return model.replaced; }),
-        meant.end());
-  }
   for (const std::string& hash : hashes) {
     if (hash != kNoTokenizer && (hash.size() < kShortestHash || !IsHex(hash))) {
       return absl::InvalidArgumentError(
@@ -146,8 +157,11 @@ absl::StatusOr<ModelFacts> FindModel(const std::vector<ModelFacts>& known, const
                                [&](const ModelFacts& model) { return FullHash(model, hash).empty(); }),
                 meant.end());
   }
-  if (meant.size() != 1) {
-    return Ambiguous(meant.empty() ? found : meant);
+  if (meant.empty()) {
+    return UnknownHash(hashes, found);
+  }
+  if (meant.size() > 1) {
+    return Ambiguous(meant);
   }
   if (!meant[0].problem.empty()) {
     return absl::FailedPreconditionError(absl::StrCat("the model cannot be loaded: ", meant[0].problem));

@@ -13,8 +13,8 @@ namespace ropelab::experiments {
 // of the weights hash, or of the config hash while the weights are not hashed yet, or of the tokenizer's hash
 // ("none" where there is none); a second @hash may follow where one is not enough. A name alone that stands
 // for several is refused: nobody's tokenizer is taken by chance. The message of an error is a remedy:
-// NOT_FOUND lists the known names, INVALID_ARGUMENT what a name stands for, as it may be written,
-// FAILED_PRECONDITION gives the announced problem.
+// NOT_FOUND lists the known names and says which was probably meant, INVALID_ARGUMENT what a name stands for,
+// as it may be written, FAILED_PRECONDITION gives the announced problem.
 absl::StatusOr<ModelFacts> FindModel(const std::vector<ModelFacts>& known, const std::string& name);
 
 // How the resolved spec and the result tables name it: as typed, each hash cut or completed to 16 digits.

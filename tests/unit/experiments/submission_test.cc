@@ -61,6 +61,14 @@ TEST(Submission, AnUnknownModelIsRefusedWithTheKnownNames) {
               ElementsAre(HasSubstr("model: no worker has announced a model yet")));
 }
 
+TEST(Submission, AnUnknownModelIsToldWhichWasProbablyMeant) {
+  const FakeCatalogue known({ToyModel("needle-tiny"), ToyModel("ant")});
+  for (const char* typed : {"needle-tny", "needle_tiny", "needle-tny@aaaaaaaa"}) {
+    EXPECT_THAT(ProblemsOf(With(std::string("model: '") + typed + "'"), known),
+                ElementsAre(HasSubstr("of this name. Is \"needle-tiny\" meant? Known: ant, needle-tiny; ")));
+  }
+}
+
 TEST(Submission, AModelMustBeNamed) {
   EXPECT_THAT(ProblemsOf(kDetect), ElementsAre(HasSubstr("model: name the model to measure")));
   EXPECT_THAT(ProblemsOf(With("models: ['toy', '']")),
@@ -118,8 +126,17 @@ TEST_F(TwoCheckpointsOfOneName, AShortOrWrongHashIsRefused) {
               ElementsAre(HasSubstr("at least 8 lower-case hex")));
   EXPECT_THAT(ProblemsOf(With("model: 'toy@CAFE0123'"), catalogue_),
               ElementsAre(HasSubstr("at least 8 lower-case hex")));
+}
+
+TEST_F(TwoCheckpointsOfOneName, AHashThatNoneHasIsRefusedWithThoseThereAre) {
   EXPECT_THAT(ProblemsOf(With("model: 'toy@deadbeef'"), catalogue_),
-              ElementsAre(HasSubstr("say which: toy@aaaa")));
+              ElementsAre("model: no checkpoint of the name has a hash that begins with deadbeef; there is "
+                          "toy@aaaaaaaaaaaaaaaa, toy@cafe0123456789ab"));
+  EXPECT_THAT(ProblemsOf(With("model: 'toy@deadbeef'"), FakeCatalogue({ToyModel()})),
+              ElementsAre("model: no checkpoint of the name has a hash that begins with deadbeef; there is "
+                          "toy@aaaaaaaaaaaaaaaa"));
+  EXPECT_THAT(ProblemsOf(With("model: 'toy@cafe0123@ffffffff'"), catalogue_),
+              ElementsAre(HasSubstr("has hashes that begin with cafe0123 and ffffffff; there is toy@aaaa")));
 }
 
 class TwoTokenizersOfOneModel : public testing::Test {
@@ -130,15 +147,6 @@ class TwoTokenizersOfOneModel : public testing::Test {
   }
   FakeCatalogue catalogue_ = FakeCatalogue({ReadingModel(), ReadingModel("toy", 'f'), ToyModel()});
 };
-
-TEST(Models, ANameMeansNoWeightsThatWereReplaced) {
-  ModelFacts old = ToyModel(), now = ToyModel();
-  old.weights_hash = std::string(64, 'c');
-  old.replaced = true;
-  EXPECT_EQ(FindModel({old, now}, "toy")->weights_hash, now.weights_hash);
-  EXPECT_EQ(FindModel({old, now}, "toy@cccccccc")->weights_hash, old.weights_hash);
-  EXPECT_EQ(FindModel({old}, "toy")->weights_hash, old.weights_hash) << "nothing else is known";
-}
 
 TEST_F(TwoTokenizersOfOneModel, TheNameAndTheWeightsAreRefusedWithTheTokenizers) {
   for (const char* typed : {"toy", "toy@aaaaaaaa"}) {
