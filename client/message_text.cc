@@ -33,9 +33,10 @@ absl::Status CheckField(const Message& message, const FieldDescriptor* field, in
   const std::string& text = index < 0
                                 ? reflection->GetStringReference(message, field, &scratch)
                                 : reflection->GetRepeatedStringReference(message, field, index, &scratch);
-  return IsUtf8(text) ? absl::OkStatus()
-                      : absl::InvalidArgumentError(absl::StrCat(path, ": \"", Printable(text, kMostShown),
-                                                                "\" is not UTF-8; write it as UTF-8"));
+  return IsUtf8(text)
+             ? absl::OkStatus()
+             : absl::InvalidArgumentError(absl::StrCat(path, ": \"", ropelab::Printable(text, kMostShown),
+                                                       "\" is not UTF-8; write it as UTF-8"));
 }
 
 absl::Status Walk(const Message& message, const std::string& prefix) {

@@ -12,7 +12,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "client/field_hints.h"
+#include "client/json_problem.h"
 #include "common/status_macros.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
@@ -74,59 +75,6 @@ using google::protobuf::Descriptor;
 using google::protobuf::EnumDescriptor;
 using google::protobuf::FieldDescriptor;
 
-// Levenshtein's distance: letters to insert, drop or exchange.
-size_t Distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t exchanged = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({exchanged, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
-// The fields of `type` whose own fields have this name: "detection" for needles in a checkpoint_sweep.
-std::vector<std::string> FieldsWith(const Descriptor& type, const std::string& name) {
-  std::vector<std::string> fields;
-  for (int i = 0; i < type.field_count(); ++i) {
-    const FieldDescriptor& field = *type.field(i);
-    if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE &&
-        field.message_type()->FindFieldByName(name) != nullptr) {
-      fields.push_back(field.name());
-    }
-  }
-  return fields;
-}
-
-// " Is "seeds" meant? Fields there: name, ...": the first part only where a field is at most two letters
-// away, or else where the name stands one level below: " It stands inside detection."
-std::string FieldsOf(const Descriptor& type, const std::string& unknown) {
-  std::string nearest;
-  size_t least = std::min<size_t>(3, unknown.size());
-  std::string fields;
-  for (int i = 0; i < type.field_count(); ++i) {
-    const std::string& name = type.field(i)->name();
-    if (const size_t distance = Distance(name, unknown); distance < least) {
-      least = distance;
-      nearest = name;
-    }
-    absl::StrAppend(&fields, i == 0 ? " Fields there: " : ", ", name);
-  }
-  if (!nearest.empty()) {
-    return absl::StrCat(" Is \"", nearest, "\" meant?", fields);
-  }
-  const std::vector<std::string> inside = FieldsWith(type, unknown);
-  constexpr size_t kMostNamed = 5;  // more would be half the fields of a spec
-  return inside.empty() || inside.size() > kMostNamed
-             ? fields
-             : absl::StrCat(" It stands inside ", absl::StrJoin(inside, " or "), ".", fields);
-}
-
 // The enumerations of fields of this name in `type` and below: the parser's complaint does not say in which
 // message the field stands.
 void FindEnums(const Descriptor& type, const std::string& field_name, std::set<const Descriptor*>* seen,
@@ -143,17 +91,11 @@ void FindEnums(const Descriptor& type, const std::string& field_name, std::set<c
 }
 
 // " Values: FLOAT32, BFLOAT16", or nothing where several enumerations go by this field's name.
-std::string ValuesOf(const std::string& field_name) {
+std::string ValuesOfField(const std::string& field_name) {
   std::set<const Descriptor*> seen;
   std::set<const EnumDescriptor*> found;
   FindEnums(*v1::Submission::descriptor(), field_name, &seen, &found);
-  std::string values;
-  for (int i = 0; found.size() == 1 && i < (*found.begin())->value_count(); ++i) {
-    const auto* value = (*found.begin())->value(i);
-    if (value->number() == 0) continue;  // "left out", which a spec says by leaving it out
-    absl::StrAppend(&values, values.empty() ? " Values: " : ", ", value->name());
-  }
-  return values;
+  return found.size() == 1 ? absl::StrCat(" Values: ", ValuesOf(**found.begin())) : "";
 }
 
 // The messages of fields of this name in `type` and below.
@@ -193,12 +135,8 @@ std::string Braces(const std::string& field_name) {
   std::set<const Descriptor*> found;
   FindMessages(*v1::Submission::descriptor(), field_name, &seen, &found);
   if (found.empty()) return "";
-  std::string fields;
-  for (int i = 0; found.size() == 1 && i < (*found.begin())->field_count(); ++i) {
-    absl::StrAppend(&fields, i == 0 ? ". Fields there: " : ", ", (*found.begin())->field(i)->name());
-  }
   return absl::StrCat(" ", field_name, " holds fields of its own, in braces: ", field_name, " { ... }",
-                      fields);
+                      found.size() == 1 ? "." + FieldsOf(**found.begin()) : "");
 }
 
 // What stands between the first `before` and the next quotation mark.
@@ -221,12 +159,12 @@ std::string Remedy(const std::string& complaint) {
     return " (it stands without quotation marks)";
   }
   if (absl::StrContains(complaint, "Unknown enumeration value")) {
-    return ValuesOf(Quoted(complaint, "for field \""));
+    return ValuesOfField(Quoted(complaint, "for field \""));
   }
   if (absl::StrContains(complaint, "has no field named")) {
     const auto* type = google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(
         Quoted(complaint, "Message type \""));
-    return type == nullptr ? "" : FieldsOf(*type, Quoted(complaint, "has no field named \""));
+    return type == nullptr ? "" : HintOf(*type, Quoted(complaint, "has no field named \""));
   }
   return "";
 }
@@ -254,7 +192,10 @@ absl::Status ParseJson(const std::string& name, const std::string& text, google:
   options.ignore_unknown_fields = false;
   const auto status = google::protobuf::util::JsonStringToMessage(text, message, options);
   if (!status.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": ", std::string(status.message())));
+    const std::string problem = JsonProblem(text, *message->GetDescriptor());
+    return absl::InvalidArgumentError(problem.empty()
+                                          ? absl::StrCat(name, ": ", std::string(status.message()))
+                                          : absl::StrCat(name, ":", problem));
   }
   return absl::OkStatus();
 }

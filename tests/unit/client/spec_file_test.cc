@@ -107,6 +107,50 @@ TEST(SpecFile, RefusesAnUnknownJsonField) {
   EXPECT_THAT(ErrorOf("a.json", R"({"slash_detection": {"thresold": 1}})"), HasSubstr("thresold"));
 }
 
+TEST(SpecFile, NamesLineAndNearestNameOfAnUnknownJsonField) {
+  EXPECT_THAT(
+      ErrorOf("a.json", "{\"name\": \"x\",\n \"seed\": [3]}"),
+      testing::StartsWith("a.json:2: there is no field \"seed\". Is \"seeds\" meant? Fields there: name, "));
+  EXPECT_THAT(
+      ErrorOf("a.json", "{\"experiments\": [{\"name\": \"a\"},\n{\"slash_detection\": {\"thresold\": 1}}]}"),
+      testing::StartsWith("a.json:2: experiments.1.slash_detection: there is no field \"thresold\". Is "
+                          "\"threshold\" meant?"));
+}
+
+TEST(SpecFile, SaysWhatBelongsInThePlaceOfAJsonValue) {
+  EXPECT_THAT(ErrorOf("a.json", "{\n\n\"dtype\": \"fp16\"}"),
+              testing::StartsWith("a.json:3: dtype: \"fp16\": say one of FLOAT32, BFLOAT16, FLOAT16"));
+  EXPECT_EQ(ErrorOf("a.json", "{\"slash_detection\": {\n\"threshold\": \"high\"}}"),
+            "a.json:2: slash_detection.threshold: \"high\": a number belongs there");
+  EXPECT_EQ(ErrorOf("a.json", "{\"seeds\": [1,\n -2\n]}"),
+            "a.json:2: seeds.1: -2: a whole number from 0 below 2^64 belongs there");
+  EXPECT_EQ(ErrorOf("a.json", "{\"seeds\": [1.5]}"),
+            "a.json:1: seeds.0: 1.5: a whole number from 0 below 2^64 belongs there");
+  EXPECT_EQ(ErrorOf("a.json", "{\"name\": 7}"), "a.json:1: name: 7: a text in quotation marks belongs there");
+  EXPECT_EQ(ErrorOf("a.json", "{\"name\": [\"x\"]}"),
+            "a.json:1: name: is no list: a text in quotation marks belongs there");
+  EXPECT_THAT(ErrorOf("a.json", "{\"slash_detection\": {\"prompts\": \"x\"}}"),
+              testing::StartsWith("a.json:1: slash_detection.prompts: \"x\": it holds fields of its own: "
+                                  "\"prompts\": { ... }. Fields there: "));
+}
+
+TEST(SpecFile, NamesBothOfTwoJsonChoicesOfOnePlace) {
+  EXPECT_EQ(ErrorOf("a.json", "{\"slash_detection\": {},\n\"inspection\": {}}"),
+            "a.json:2: inspection: cannot stand beside slash_detection: keep one of the two");
+}
+
+TEST(SpecFile, TakesAnObjectAloneForAJsonSpec) {
+  for (const char* text : {"[]", "3", "null", "\"x\""}) {
+    EXPECT_EQ(ErrorOf("a.json", text), "a.json:1: a spec is an object in braces: { ... }") << text;
+  }
+}
+
+TEST(SpecFile, TakesJsonNumbersInQuotationMarksAndNullForNothing) {
+  EXPECT_EQ(
+      ErrorOf("a.json", R"({"seeds": ["4", 5.0], "name": null, "slashDetection": {"threshold": "0.5"}})"),
+      "accepted");
+}
+
 TEST(SpecFile, RefusesDeepNestingInBothLanguages) {
   std::string json = "{\"name\":", text = "slash_detection { prompts ";
   for (int i = 0; i < 100000; ++i) {
