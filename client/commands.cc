@@ -59,8 +59,7 @@ void DeclareResults(CLI::App* command, Options* options) {
   command
       ->add_option("--format", options->format,
                    "How: for people, with commas, or one JSON object a line; default: what the ending of -o "
-                   "says (.csv, "
-                   ".jsonl), else table")
+                   "says (.csv, .jsonl, .txt for people), else table")
       ->check(CLI::IsMember({"table", "csv", "jsonl"}))
       ->needs(table);
   command
@@ -170,9 +169,13 @@ constexpr Command kCommands[] = {
      DeclareSubmit, RunSubmit},
     {"watch", "Follow an experiment or a study: progress, rate, time left, why it waits", "ropelab watch e1",
      DeclareStudyId, RunWatch},
-    {"list", "List experiments", "ropelab list --state done --kind slash_detection", DeclareList, RunList},
+    {"list", "List experiments, with the studies that they belong to",
+     "ropelab list --state done --kind slash_detection", DeclareList, RunList},
     {"show", "Show one experiment", "ropelab show e1 --json", DeclareId, RunShow},
-    {"cancel", "Cancel an experiment; its readings stay", "ropelab cancel e4", DeclareId, RunCancel},
+    {"cancel", "Cancel an experiment, or those of a study that have not ended; their readings stay",
+     "ropelab cancel e4\n"
+     "  ropelab cancel s1",
+     DeclareStudyId, RunCancel},
     {"results", "List result tables and artifacts, print a table, fetch an artifact",
      "ropelab results e1\n"
      "  ropelab results e1 --table slash_scores --format csv > scores.csv\n"

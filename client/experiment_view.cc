@@ -59,6 +59,7 @@ std::string RenderExperimentList(const std::vector<v1::Experiment>& experiments,
     return "no experiments\n";
   }
   TextTable table({{"ID"},
+                   {"STUDY"},
                    {"NAME"},
                    {"KIND"},
                    {"MODEL"},
@@ -68,7 +69,7 @@ std::string RenderExperimentList(const std::vector<v1::Experiment>& experiments,
                    {"SUBMITTED"},
                    {"REASON"}});
   for (const v1::Experiment& experiment : experiments) {
-    table.AddRow({experiment.id(), Shortened(experiment.name(), 40), experiment.kind(),
+    table.AddRow({experiment.id(), experiment.study_id(), Shortened(experiment.name(), 40), experiment.kind(),
                   Shortened(ShortModels(experiment), 40), experiment.state(), Tasks(experiment),
                   experiment.owner(), HumanAgo(now, experiment.submitted_microseconds()),
                   Shortened(experiment.reason(), 60)});

@@ -13,11 +13,6 @@ int64_t Now() {
   return Clock::Real().WallMicroseconds();
 }
 
-void PrintExperiment(Session& session, const v1::Experiment& experiment) {
-  session.console.out << (session.options.json ? JsonText(ToJson(experiment))
-                                               : RenderExperiment(experiment, Now()));
-}
-
 }  // namespace
 
 absl::StatusOr<ExitCode> RunList(Session& session) {
@@ -48,17 +43,8 @@ absl::StatusOr<ExitCode> RunShow(Session& session) {
   request.set_id(session.options.id);
   v1::Experiment experiment;
   ROPELAB_RETURN_IF_ERROR(session.connection.Call(&Connection::Stub::Get, request, &experiment));
-  PrintExperiment(session, experiment);
-  return ExitCode::kDone;
-}
-
-absl::StatusOr<ExitCode> RunCancel(Session& session) {
-  v1::CancelRequest request;
-  request.set_id(session.options.id);
-  request.set_user(UserName());
-  v1::Experiment experiment;
-  ROPELAB_RETURN_IF_ERROR(session.connection.Call(&Connection::Stub::Cancel, request, &experiment));
-  PrintExperiment(session, experiment);
+  session.console.out << (session.options.json ? JsonText(ToJson(experiment))
+                                               : RenderExperiment(experiment, Now()));
   return ExitCode::kDone;
 }
 

@@ -1,7 +1,8 @@
+#include <filesystem>
 #include <functional>
 #include <utility>
 
-#include "absl/strings/match.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/commands.h"
 #include "client/experiment_view.h"
@@ -48,16 +49,30 @@ absl::Status WriteTable(Session& session, const std::string& format, const Sink&
   return sink(writer->Finish());
 }
 
-// What a file's name promises to hold.
-std::string FormatOfFile(const std::string& path) {
-  return absl::EndsWith(path, ".csv") ? "csv" : absl::EndsWith(path, ".jsonl") ? "jsonl" : "table";
+// What a file's name promises to hold; one without an ending promises nothing. Errors: an ending that no
+// table is written as.
+absl::StatusOr<std::string> FormatOfFile(const std::string& path) {
+  std::string ending = std::filesystem::path(path).extension();
+  absl::AsciiStrToLower(&ending);
+  if (ending.empty() || ending == ".txt") {
+    return "table";
+  }
+  if (ending == ".csv" || ending == ".jsonl") {
+    return ending.substr(1);
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "-o ", path, ": no table is written as ", ending,
+      ending == ".json" ? ": say .jsonl, which holds one JSON object a line, .csv, or .txt for people"
+                        : ": say .csv, .jsonl, which holds one JSON object a line, or .txt for people",
+      "; or give --format csv, jsonl or table"));
 }
 
 absl::Status PrintTable(Session& session) {
   const Options& options = session.options;
-  const std::string format = !options.format.empty() ? options.format
-                             : options.json          ? "jsonl"
-                                                     : FormatOfFile(options.output_path);
+  std::string format = !options.format.empty() ? options.format : options.json ? "jsonl" : "";
+  if (format.empty()) {
+    ROPELAB_ASSIGN_OR_RETURN(format, FormatOfFile(options.output_path));
+  }
   if (options.json && format != "jsonl") {
     return absl::InvalidArgumentError(
         absl::StrCat("--json and --format ", format, " ask for two formats: leave one out"));

@@ -13,6 +13,7 @@
 #include "client/commands.h"
 #include "client/connection.h"
 #include "client/human.h"
+#include "common/nearest_name.h"
 #include "common/status_macros.h"
 #include "common/version.h"
 
@@ -42,13 +43,37 @@ absl::StatusOr<std::string> FindToken(const Options& options) {
   return CleanToken("ROPELAB_TOKEN", token);
 }
 
+// " Is submit meant?" for a command or a flag that neither `app` nor those above it have; else empty.
+std::string HintFor(const std::string& word, const CLI::App* app) {
+  if (!absl::StartsWith(word, "-")) {
+    std::vector<std::string> names;
+    for (const CLI::App* command : app->get_subcommands(nullptr)) {
+      names.push_back(command->get_name());
+    }
+    const std::string nearest = NearestName(word, names);
+    return nearest.empty() ? "" : absl::StrCat(" Is \"", nearest, "\" meant?");
+  }
+  std::vector<std::string> flags;
+  for (const CLI::App* level = app; level != nullptr; level = level->get_parent()) {
+    for (const CLI::Option* option : level->get_options()) {
+      flags.insert(flags.end(), option->get_lnames().begin(), option->get_lnames().end());
+    }
+  }
+  const std::string typed = word.substr(0, word.find('='));
+  const std::string nearest =
+      NearestName(typed.substr(std::min(typed.find_first_not_of('-'), typed.size())), flags);
+  return nearest.empty() ? "" : absl::StrCat(" Is --", nearest, " meant?");
+}
+
 // What was wrong with the command line, and where the right one is explained.
 std::string RenderUsageError(const CLI::App& app, const CLI::ParseError& error,
                              const std::vector<std::string>& arguments) {
   const std::vector<CLI::App*> given = app.get_subcommands();
   std::string command = "ropelab";
-  for (std::vector<CLI::App*> level = given; !level.empty(); level = level.front()->get_subcommands()) {
-    absl::StrAppend(&command, " ", level.front()->get_name());
+  const CLI::App* deepest = &app;
+  for (std::vector<CLI::App*> level = given; !level.empty(); level = deepest->get_subcommands()) {
+    deepest = level.front();
+    absl::StrAppend(&command, " ", deepest->get_name());
   }
   const bool is_extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
   std::vector<std::string> extras;
@@ -59,12 +84,16 @@ std::string RenderUsageError(const CLI::App& app, const CLI::ParseError& error,
   }
   std::string what = error.what();
   if (!extras.empty() && given.empty() && !absl::StartsWith(extras.front(), "-")) {
-    what = absl::StrCat("there is no command \"", Printable(extras.front()), "\"; commands: ",
+    const std::string hint = HintFor(extras.front(), deepest);
+    what = absl::StrCat("there is no command \"", Printable(extras.front()), "\"",
+                        hint.empty() ? "; commands: " : absl::StrCat(".", hint, " Commands: "),
                         absl::StrJoin(Commands(), ", ", [](std::string* out, const Command& c) {
                           absl::StrAppend(out, c.name);
                         }));
   } else if (!extras.empty()) {
-    what = absl::StrCat(Printable(absl::StrJoin(extras, " ")), ": not expected here");
+    const std::string hint = HintFor(extras.front(), deepest);
+    what = absl::StrCat(Printable(absl::StrJoin(extras, " ")), ": not expected here", hint.empty() ? "" : ".",
+                        hint);
   }
   return absl::StrCat(command, ": ", what, "\n`", command, " --help` shows what is possible.\n");
 }

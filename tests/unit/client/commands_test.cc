@@ -303,6 +303,19 @@ TEST_F(CommandsTest, ResultsTakesTheFormatFromTheEndingOfTheFile) {
   EXPECT_EQ(Content(folder_ / "b.csv"), "{\"x\":1}\n");
 }
 
+TEST_F(CommandsTest, ResultsRefusesAnEndingThatNoTableIsWrittenAs) {
+  server_.slices = {Slice(1, 1)};
+  EXPECT_EQ(Ropelab({"results", "e1", "--table", "t", "-o", folder_ / "a.json"}), 2);
+  EXPECT_THAT(err_.str(),
+              HasSubstr("a.json: no table is written as .json: say .jsonl, which holds one JSON"));
+  EXPECT_EQ(Ropelab({"results", "e1", "--table", "t", "-o", folder_ / "a.xlsx"}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("a.xlsx: no table is written as .xlsx: say .csv"));
+  EXPECT_TRUE(fs::is_empty(folder_));
+  EXPECT_EQ(Ropelab({"results", "e1", "--table", "t", "-o", folder_ / "a.json", "--format", "jsonl"}), 0);
+  EXPECT_EQ(Ropelab({"results", "e1", "--table", "t", "-o", folder_ / "b.json", "--json"}), 0);
+  EXPECT_EQ(Content(folder_ / "b.json"), "{\"x\":1}\n");
+}
+
 TEST_F(CommandsTest, ResultsWritesAFileWholeOrNotAtAll) {
   server_.slices = {Slice(1, 2)};
   EXPECT_EQ(Ropelab({"results", "1", "--table", "t", "--format", "jsonl", "-o", folder_ / "f"}), 0);
@@ -334,10 +347,29 @@ TEST_F(CommandsTest, NamesTheCommandsForOneThatThereIsNot) {
   EXPECT_THAT(err_.str(), HasSubstr("ropelab: there is no command \"status\"; commands: submit, watch"));
 }
 
-TEST_F(CommandsTest, SendsAMisspeltFlagToTheHelpOfItsCommand) {
-  const int code = Ropelab({"list", "--stat", "done"});
+TEST_F(CommandsTest, NamesTheCommandThatWasProbablyMeant) {
+  EXPECT_EQ(Ropelab({"sumbit", "a.textproto"}), 2);
+  EXPECT_THAT(err_.str(),
+              HasSubstr("there is no command \"sumbit\". Is \"submit\" meant? Commands: submit, "));
+  EXPECT_EQ(Ropelab({"heads", "imprt"}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("ropelab heads: imprt: not expected here. Is \"import\" meant?\n"));
+}
+
+TEST_F(CommandsTest, NamesTheFlagThatWasProbablyMeant) {
+  EXPECT_EQ(Ropelab({"list", "--stat", "done"}), 2);
+  EXPECT_THAT(err_.str(),
+              HasSubstr("--stat done: not expected here. Is --state meant?\n`ropelab list --help`"));
+  EXPECT_EQ(Ropelab({"list", "--jsn"}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("--jsn: not expected here. Is --json meant?\n"));
+  EXPECT_EQ(Ropelab({"results", "e1", "--tabel=t"}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("--tabel=t: not expected here. Is --table meant?\n"));
+}
+
+TEST_F(CommandsTest, SendsAnUnknownFlagToTheHelpOfItsCommand) {
+  const int code = Ropelab({"list", "--frobnicate", "done"});
   EXPECT_EQ(code, 2);
-  EXPECT_THAT(err_.str(), HasSubstr("ropelab list: --stat done: not expected here\n`ropelab list --help`"));
+  EXPECT_THAT(err_.str(),
+              HasSubstr("ropelab list: --frobnicate done: not expected here\n`ropelab list --help`"));
 }
 
 }  // namespace

@@ -40,6 +40,7 @@ class FakeServer : public v1::ExperimentService::Service {
   std::function<grpc::Status(const v1::ValidateRequest&, v1::ValidateResponse*)> validate;
   std::function<grpc::Status(grpc::ServerContext*, const v1::GetRequest&, v1::Experiment*)> get;
   std::function<grpc::Status(const v1::ListRequest&, v1::ListResponse*)> list;
+  std::function<grpc::Status(const v1::CancelRequest&, v1::Experiment*)> cancel;
   std::function<grpc::Status(v1::ListCorporaResponse*)> list_corpora;
   // Asked after every message; a status that is not OK answers at once. At the end `added` answers.
   std::function<grpc::Status(const v1::AddCorpusRequest&)> corpus_part;
@@ -69,6 +70,10 @@ class FakeServer : public v1::ExperimentService::Service {
   grpc::Status List(grpc::ServerContext*, const v1::ListRequest* request,
                     v1::ListResponse* response) override {
     return list ? list(*request, response) : Unset();
+  }
+  grpc::Status Cancel(grpc::ServerContext*, const v1::CancelRequest* request,
+                      v1::Experiment* response) override {
+    return cancel ? cancel(*request, response) : Unset();
   }
   grpc::Status ListCorpora(grpc::ServerContext*, const v1::ListCorporaRequest*,
                            v1::ListCorporaResponse* response) override {

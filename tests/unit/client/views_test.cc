@@ -127,6 +127,16 @@ TEST(ExperimentView, NamesEveryModelOfAListedExperimentWithAShortHash) {
   EXPECT_THAT(RenderExperimentList({experiment}, kNow), HasSubstr("  planted@4ef921d1, unresolved  "));
 }
 
+TEST(ExperimentView, ListsTheStudyOfAnExperiment) {
+  v1::Experiment alone = Running(), member = Running();
+  member.set_id("13");
+  member.set_study_id("s5");
+  const std::string list = RenderExperimentList({alone, member}, kNow);
+  EXPECT_THAT(list, HasSubstr("STUDY"));
+  EXPECT_THAT(list, HasSubstr("\n12  -      "));
+  EXPECT_THAT(list, HasSubstr("\n13  s5     "));
+}
+
 TEST(ExperimentView, SaysWhatAnExperimentWaitsForBeforeTheServerGaveAReason) {
   v1::Experiment waiting;
   waiting.set_id("13");
