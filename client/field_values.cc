@@ -64,6 +64,7 @@ std::string Wanted(const FieldDescriptor& field) {
 }
 
 bool TakesText(const FieldDescriptor& field, const std::string& text) {
+  int whole = 0;
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_MESSAGE:
       return false;
@@ -72,8 +73,8 @@ bool TakesText(const FieldDescriptor& field, const std::string& text) {
     case FieldDescriptor::CPPTYPE_BOOL:
       return text == "true" || text == "false";
     case FieldDescriptor::CPPTYPE_ENUM:
-      if (field.enum_type()->FindValueByName(text) != nullptr) return true;
-      break;
+      return field.enum_type()->FindValueByName(text) != nullptr ||
+             (absl::SimpleAtoi(text, &whole) && field.enum_type()->FindValueByNumber(whole) != nullptr);
     default:
       break;
   }

@@ -75,10 +75,13 @@ std::string RenderUsageError(const CLI::App& app, const CLI::ParseError& error,
     deepest = level.front();
     absl::StrAppend(&command, " ", deepest->get_name());
   }
-  const bool is_extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+  const std::vector<std::string> left = app.remaining(true);
+  // A flag that is not known is told before an argument that is missing.
+  const bool is_extra = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError) ||
+                        std::any_of(left.begin(), left.end(),
+                                    [](const std::string& word) { return absl::StartsWith(word, "-"); });
   std::vector<std::string> extras;
   if (is_extra) {  // in the order in which they were typed, which the parser does not keep
-    const std::vector<std::string> left = app.remaining(true);
     std::copy_if(arguments.begin(), arguments.end(), std::back_inserter(extras),
                  [&](const std::string& word) { return std::count(left.begin(), left.end(), word) > 0; });
   }

@@ -361,6 +361,8 @@ TEST_F(CommandsTest, NamesTheFlagThatWasProbablyMeant) {
               HasSubstr("--stat done: not expected here. Is --state meant?\n`ropelab list --help`"));
   EXPECT_EQ(Ropelab({"list", "--jsn"}), 2);
   EXPECT_THAT(err_.str(), HasSubstr("--jsn: not expected here. Is --json meant?\n"));
+  EXPECT_EQ(Ropelab({"show", "--jsn"}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("ropelab show: --jsn: not expected here. Is --json meant?\n"));
   EXPECT_EQ(Ropelab({"results", "e1", "--tabel=t"}), 2);
   EXPECT_THAT(err_.str(), HasSubstr("--tabel=t: not expected here. Is --table meant?\n"));
 }

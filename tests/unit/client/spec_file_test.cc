@@ -120,6 +120,8 @@ TEST(SpecFile, NamesLineAndNearestNameOfAnUnknownJsonField) {
 TEST(SpecFile, SaysWhatBelongsInThePlaceOfAJsonValue) {
   EXPECT_THAT(ErrorOf("a.json", "{\n\n\"dtype\": \"fp16\"}"),
               testing::StartsWith("a.json:3: dtype: \"fp16\": say one of FLOAT32, BFLOAT16, FLOAT16"));
+  EXPECT_THAT(ErrorOf("a.json", "{\"dtype\": \"99\"}"),
+              testing::StartsWith("a.json:1: dtype: \"99\": say one of "));
   EXPECT_EQ(ErrorOf("a.json", "{\"slash_detection\": {\n\"threshold\": \"high\"}}"),
             "a.json:2: slash_detection.threshold: \"high\": a number belongs there");
   EXPECT_EQ(ErrorOf("a.json", "{\"seeds\": [1,\n -2\n]}"),
