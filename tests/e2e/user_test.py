@@ -152,8 +152,12 @@ class HelpTest(Person):
         long = NEAR.replace("count: 16 tokens: 1024", "count: 4096 tokens: 4096")
         (self.folder / "long.textproto").write_text(long)
         self.assertEqual(self.run_line("ropelab submit long.textproto").split(), ["e4"])
-        (cancel,) = self.examples("ropelab cancel")
-        self.assertIn("cancelled", self.run_line(cancel))
+        one, study = self.examples("ropelab cancel")
+        self.assertIn("cancelled", self.run_line(one))
+        two = "".join(f"experiments {{ {long.replace('who looks', name)} }}\n" for name in ("a", "b"))
+        (self.folder / "study.textproto").write_text(f'name: "two" {two}')
+        number = self.run_line("ropelab submit study.textproto").split()[0]
+        self.assertIn("cancelled 2 of 2", self.run_line(study.replace("s1", number)))
 
     def test_examples_of_the_tools_run(self):
         for command in ("inspect", "plant", "numerics"):
