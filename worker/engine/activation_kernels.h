@@ -7,7 +7,7 @@
 
 namespace ropelab::engine {
 
-// In place: x / (1 + e^-x), within 4 ulp of the exact value or 2e-36 of it; NaN stays NaN.
+// In place: x / (1 + e^-x), off by at most 1e-6 of the exact value and 2e-36; NaN stays NaN.
 void SiluRow(float* row, int64_t n);
 
 // In place: x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))), Hugging Face's gelu_pytorch_tanh, within

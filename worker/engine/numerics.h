@@ -16,8 +16,7 @@ struct NumericsClass {
   std::vector<std::string> ingredients;  // "engine=2", "device=cpu", ..., "probe=<digest>"
 };
 
-// Threads are set before; the probe runs here (under 200 ms). An error: this BLAS computes
-// wrong.
+// Threads are set before; the probe runs here (under 200 ms). An error: this BLAS computes wrong.
 absl::StatusOr<NumericsClass> ComputeNumericsClass(const std::string& device, int threads);
 
 }  // namespace ropelab::engine

@@ -15,7 +15,7 @@ at::Tensor RowProducts(const at::Tensor& x, const at::Tensor& weight, const at::
 
 // x [rows, n] fp32 on the CPU, contiguous, replaced row by row.
 void ActivateRows(at::Tensor& x, formats::Activation activation);
-// cap * tanh(x / cap), cap > 0. libtorch's NaN and infinity stay what they are.
+// The same: cap * tanh(x / cap), cap > 0. NaN stays NaN, an infinite x becomes the cap.
 void CapRows(at::Tensor& x, double cap);
 
 }  // namespace ropelab::engine
